@@ -1,0 +1,35 @@
+"""The Allen–Cahn equation on (t, x) in [0, 1] × [-1, 1]."""
+
+import numpy as np
+
+from kandle.problems._pde import PDE, Derivatives, side
+
+D, C = 1e-4, 5.0
+T, X = 0, 1  # the inputs
+DOMAIN = ((0.0, 1.0), (-1.0, 1.0))
+
+
+def residual(x, d: Derivatives):
+    """u_t - D u_xx - c (u - u³)."""
+    u, u_t, u_xx = d.value[..., 0], d.first[T][..., 0], d.second[X][..., 0]
+    return u_t - D * u_xx - C * (u - u**3)
+
+
+def initial(t, x):
+    return x**2 * np.cos(np.pi * x)
+
+
+ALLEN_CAHN = PDE(
+    "allen-cahn",
+    residual,
+    DOMAIN,
+    conditions=(
+        side("initial", DOMAIN, axis=T, at=0.0, value=initial),
+        side("left", DOMAIN, axis=X, at=-1.0, value=-1.0),
+        side("right", DOMAIN, axis=X, at=1.0, value=-1.0),
+    ),
+    first=(T, X),
+    second=(X,),
+    latex=r"u_t - D\, u_{xx} - c\, (u - u^3) = 0",
+    n_evaluation=(201, 512),
+)

@@ -1,0 +1,40 @@
+"""The viscous Burgers equation on (t, x) in [0, 1] × [-1, 1]."""
+
+import numpy as np
+
+from kandle.problems._pde import PDE, Derivatives, side
+
+NU = 0.01 / np.pi
+T, X = 0, 1  # the inputs
+DOMAIN = ((0.0, 1.0), (-1.0, 1.0))
+
+
+def residual(x, d: Derivatives):
+    """u_t + u u_x - ν u_xx."""
+    u, u_t, u_x, u_xx = (
+        d.value[..., 0],
+        d.first[T][..., 0],
+        d.first[X][..., 0],
+        d.second[X][..., 0],
+    )
+    return u_t + u * u_x - NU * u_xx
+
+
+def initial(t, x):
+    return -np.sin(np.pi * x)
+
+
+BURGERS = PDE(
+    "burgers",
+    residual,
+    DOMAIN,
+    conditions=(
+        side("initial", DOMAIN, axis=T, at=0.0, value=initial),
+        side("left", DOMAIN, axis=X, at=-1.0, value=0.0),
+        side("right", DOMAIN, axis=X, at=1.0, value=0.0),
+    ),
+    first=(T, X),
+    second=(X,),
+    latex=r"u_t + u\, u_x - \nu\, u_{xx} = 0",
+    n_evaluation=(201, 512),
+)

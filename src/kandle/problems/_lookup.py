@@ -1,0 +1,64 @@
+"""From a name, or from `module:object`, to a problem."""
+
+import contextlib
+import functools
+import importlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kandle._errors import UserError, must, unknown
+
+
+def find(name: Any, known: Mapping[str, Any], kinds: tuple[type, ...]) -> Any:
+    """The problem `known` has under a name, the one that `module:object` points at, or itself."""
+    if isinstance(name, kinds):
+        return name
+    if not isinstance(name, str):
+        raise must("A problem", "a name, 'module:object' or a problem", name)
+    if name in known:
+        return known[name]
+    if ":" not in name:
+        raise unknown("problem", name, [*known, "or your own as module:object"])
+    problem = _imported(name)
+    if not isinstance(problem, kinds):
+        names = ", ".join(kind.__name__ for kind in kinds)
+        raise must(f"Problem {name!r}", f"a problem object ({names})", type(problem).__name__)
+    return problem
+
+
+def _imported(name: str) -> Any:
+    """The object of `module:object`; the module may lie in the current directory."""
+    module_name, _, path = name.partition(":")
+    if not module_name or not path:
+        raise must("A problem of your own", "given as module:object", name)
+    with _current_directory_first():
+        try:
+            module = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            # An import that fails inside the user's module is theirs to see whole.
+            if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+                raise
+            raise UserError(
+                f"Problem {name!r}: there is no module {error.name!r} here or among the installed ones."
+            ) from None
+    try:
+        return functools.reduce(getattr, path.split("."), module)
+    except AttributeError:
+        raise unknown(f"object in {module_name}", path, _problem_like(module)) from None
+
+
+def _problem_like(module: Any) -> list[str]:
+    return [n for n, value in vars(module).items() if hasattr(value, "arrays")] or ["no problem"]
+
+
+@contextlib.contextmanager
+def _current_directory_first() -> Iterator[None]:
+    here = os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(here)
