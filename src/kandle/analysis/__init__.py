@@ -1,0 +1,58 @@
+"""From runs to answers: medians, best exponents, win rates, intervals. Frames in, frames out."""
+
+from kandle.analysis._curves import MeanCurve, mean_curve, thin
+from kandle.analysis._frames import (
+    ARCHITECTURE,
+    REQUIRED,
+    TRAINING,
+    VARIANT,
+    Choice,
+    distinct,
+    finished,
+    trained_alike,
+)
+from kandle.analysis._medians import (
+    CELL,
+    best_exponents,
+    fixed_exponents,
+    medians,
+    representatives,
+)
+from kandle.analysis._region import describe, favourable_region
+from kandle.analysis._uncertainty import (
+    median_interval,
+    percentage,
+    share_interval,
+    sign_test,
+    signed_rank_test,
+)
+from kandle.analysis._wins import METRICS, paired, win_rates
+
+__all__ = [
+    "ARCHITECTURE",
+    "CELL",
+    "METRICS",
+    "REQUIRED",
+    "TRAINING",
+    "VARIANT",
+    "Choice",
+    "MeanCurve",
+    "best_exponents",
+    "describe",
+    "distinct",
+    "favourable_region",
+    "finished",
+    "fixed_exponents",
+    "mean_curve",
+    "median_interval",
+    "medians",
+    "paired",
+    "percentage",
+    "representatives",
+    "share_interval",
+    "sign_test",
+    "signed_rank_test",
+    "thin",
+    "trained_alike",
+    "win_rates",
+]

@@ -1,0 +1,57 @@
+"""From seeds to one result a variant: nearest-to-median runs, medians, best exponents."""
+
+import pandas as pd
+
+from kandle.analysis._frames import ARCHITECTURE, VARIANT, distinct, finished
+
+CELL = ("problem", *ARCHITECTURE, *VARIANT)
+
+
+def representatives(runs: pd.DataFrame) -> pd.DataFrame:
+    """The run of each cell whose loss is nearest the median loss over finished runs, with its own
+    L².
+
+    Of n finished losses sorted upwards the nearest to the median is the middle one when n is odd;
+    when n is even the two middle ones are equally near, and the lower is taken. Both are number (n
+    - 1) // 2, counted from 0, which needs no arithmetic on the losses and so cannot be upset by
+    rounding. Cells without a finished run are left out.
+
+    A row is a run of the input with `runs` (finished) and `attempted` beside it.
+    """
+    cell = list(CELL)
+    unique = distinct(runs)
+    attempted = unique.groupby(cell, dropna=False).size().rename("attempted")
+    done = finished(unique).sort_values([*cell, "loss", "seed"], kind="stable")
+    groups = done.groupby(cell, dropna=False)
+    middle = groups.cumcount().eq((groups["loss"].transform("size") - 1) // 2)
+    kept = done[middle].assign(runs=groups["loss"].transform("size")[middle])
+    return kept.merge(attempted.reset_index(), on=cell, how="left").reset_index(drop=True)
+
+
+def medians(runs: pd.DataFrame) -> pd.DataFrame:
+    """Medians of loss, L² and robust L² taken separately over the finished runs of each cell."""
+    columns = [c for c in ("loss", "l2", "l2_robust") if c in runs.columns]
+    groups = finished(distinct(runs)).groupby(list(CELL), dropna=False)
+    return groups[columns].median().assign(runs=groups.size()).reset_index()
+
+
+def best_exponents(cells: pd.DataFrame) -> pd.DataFrame:
+    """Of the power-law cells of each problem and architecture the one with the lowest loss.
+
+    `cells` is the frame of `representatives`; cells of other schemes pass unchanged.
+    """
+    power = cells["scheme"].eq("power-law")
+    lowest = (
+        cells[power]
+        .sort_values(["loss", "alpha", "beta"], kind="stable")
+        .drop_duplicates(["problem", *ARCHITECTURE])
+    )
+    return pd.concat([cells[~power], lowest]).sort_index()
+
+
+def fixed_exponents(cells: pd.DataFrame, pair: tuple[float, float]) -> pd.DataFrame:
+    """The cells with only one (α, β) of the power law kept; cells of other schemes pass
+    unchanged."""
+    other = cells["scheme"].ne("power-law")
+    alpha, beta = pair
+    return cells[other | (cells["alpha"].eq(alpha) & cells["beta"].eq(beta))]

@@ -1,0 +1,259 @@
+"""The rules by which runs become answers, checked by hand or by another route."""
+
+import math
+import statistics
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from kandle import analysis
+from kandle._errors import UserError
+
+
+def row(scheme, seed, loss, l2=None, **other):
+    base = {"study": "functions", "problem": "f1", "G": 5, "width": 8, "depth": 2, "status": "ok"}
+    base |= {"alpha": math.nan, "beta": math.nan}
+    l2 = math.sqrt(loss) if l2 is None else l2
+    return base | {"scheme": scheme, "seed": seed, "loss": loss, "l2": l2} | other
+
+
+def frame(*rows):
+    return pd.DataFrame(list(rows))
+
+
+def test_the_kept_run_is_the_nearest_to_the_median_with_its_own_l2():
+    losses = {0: 5.0, 1: 1.0, 2: 3.0, 3: 2.0, 4: 40.0}
+    kept = analysis.representatives(
+        frame(*(row("glorot", s, loss, l2=100 + s) for s, loss in losses.items()))
+    )
+    assert kept[["loss", "l2", "seed", "runs", "attempted"]].values.tolist() == [[3, 102, 2, 5, 5]]
+
+
+@pytest.mark.parametrize("losses", [(0.1, 0.2), (0.3, 0.1, 0.7, 0.2), (1e-9, 3e-9)])
+def test_a_tie_takes_the_lower_loss_whatever_rounding_does(losses):
+    runs = frame(*(row("glorot", s, loss) for s, loss in enumerate(losses)))
+    assert analysis.representatives(runs)["loss"].item() == statistics.median_low(losses)
+
+
+def test_diverged_failed_and_not_finite_runs_are_not_counted():
+    kept = analysis.representatives(
+        frame(
+            row("glorot", 0, 1.0),
+            row("glorot", 1, 0.001, status="diverged"),
+            row("glorot", 2, 0.002, status="failed"),
+            row("glorot", 3, math.nan),
+            row("glorot", 4, math.inf),
+            row("glorot", 5, 3.0),
+            row("glorot", 6, 2.0),
+            row("baseline", 0, math.nan),
+        )
+    )
+    assert kept[["scheme", "loss", "runs", "attempted"]].values.tolist() == [["glorot", 2.0, 3, 7]]
+
+
+def test_a_duplicate_counts_once_and_a_finished_one_goes_first():
+    runs = frame(
+        row("glorot", 0, math.nan, status="failed"),
+        row("glorot", 1, 2.0),
+        row("glorot", 2, 3.0),
+        row("glorot", 0, 1.0),
+        row("glorot", 2, 99.0),
+        row("glorot", 2, 99.0),
+    )
+    assert analysis.distinct(runs)["loss"].tolist() == [2.0, 3.0, 1.0]
+    assert analysis.representatives(runs)["loss"].item() == 2.0
+
+
+def test_separate_medians():
+    runs = frame(row("glorot", 0, 1.0, 9.0), row("glorot", 1, 2.0, 7.0), row("glorot", 2, 6.0, 8.0))
+    found = analysis.medians(runs)
+    assert (found["loss"].item(), found["l2"].item()) == (2.0, 8.0)
+
+
+def power(alpha, beta, loss, l2=None, **other):
+    return row("power-law", 0, loss, l2, alpha=alpha, beta=beta, **other)
+
+
+def test_the_best_exponents_are_those_of_lowest_loss_and_not_of_lowest_l2():
+    cells = analysis.representatives(
+        frame(power(0.0, 1.0, 2.0, 0.1), power(0.25, 1.0, 1.0, 0.9), row("baseline", 0, 1.5, 0.5))
+    )
+    best = analysis.best_exponents(cells)
+    assert best["scheme"].tolist() == ["baseline", "power-law"]
+    assert best.iloc[1][["alpha", "beta", "l2"]].tolist() == [0.25, 1.0, 0.9]
+    fixed = analysis.fixed_exponents(cells, (0.0, 1.0))
+    assert fixed.iloc[1]["loss"] == 2.0
+
+
+def test_wins_are_strict_and_both_means_both_on_one_architecture():
+    rows = []
+    outcomes = {2: (0.5, 0.5), 4: (1.0, 1.0), 8: (0.5, 2.0), 16: (2.0, 0.5), 32: (2.0, 2.0)}
+    for width, (loss, l2) in outcomes.items():
+        rows += [
+            row("baseline", 0, 1.0, 1.0, width=width),
+            row("glorot", 0, loss, l2, width=width),
+        ]
+    rows.append(row("glorot", 0, 0.1, 0.1, width=64))  # no baseline there
+    rates = analysis.win_rates(analysis.representatives(frame(*rows))).set_index("metric")
+    assert rates["wins"].to_dict() == {"loss": 2, "l2": 2, "both": 1}
+    assert set(rates["of"]) == {5}
+    assert rates.loc["loss", "percent"] == 40.0
+    assert rates.loc["loss", "sign"] == 1.0  # two won, two lost
+    assert math.isnan(rates.loc["both", "rank"])
+
+
+def test_a_pair_counts_the_architectures_where_it_exists():
+    rows = [
+        row("baseline", 0, 1.0, width=2),
+        row("baseline", 0, 1.0, width=4),
+        power(0.25, 1.0, 0.5, width=2),
+        power(0.25, 1.75, 0.1, width=2),
+        power(0.25, 1.75, 0.1, width=4),
+    ]
+    cells = analysis.representatives(frame(*rows))
+    fixed = analysis.win_rates(cells, pair=(0.25, 1.0))
+    assert fixed["of"].unique().tolist() == [1]
+    assert analysis.win_rates(cells)["of"].unique().tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("wins", "of", "percent"),
+    [(75, 96, 78.13), (63, 96, 65.63), (39, 71, 54.93), (58, 96, 60.42), (0, 9, 0), (9, 9, 100)],
+)
+def test_percentages_round_half_up(wins, of, percent):
+    assert analysis.percentage(wins, of) == percent
+
+
+def test_no_architecture_gives_no_percentage():
+    assert math.isnan(analysis.percentage(0, 0))
+
+
+@pytest.mark.parametrize(("wins", "of"), [(30, 96), (1, 10), (71, 72)])
+def test_the_share_interval_is_the_bootstrap_s(wins, of):
+    won = np.arange(of) < wins
+    draws = np.random.default_rng(0).integers(0, of, (40_000, of))
+    sampled = np.percentile(100 * won[draws].mean(axis=1), [2.5, 97.5])
+    exact = analysis.share_interval(wins, of)
+    assert np.abs(np.array(exact) - sampled).max() <= 100 / of + 1e-9
+    assert exact[0] <= 100 * wins / of <= exact[1]
+
+
+def test_a_clean_sweep_is_not_certain():
+    low, high = analysis.share_interval(72, 72)
+    assert high == 100.0
+    assert 94 < low < 96
+    assert analysis.share_interval(0, 72) == pytest.approx((0.0, 100 - low))
+    assert analysis.share_interval(3, 3)[0] < analysis.share_interval(30, 30)[0]
+
+
+@pytest.mark.parametrize("n", [5, 24, 61])
+def test_the_interval_of_a_median_is_the_bootstrap_s(n):
+    values = np.random.default_rng(n).normal(size=n)
+    draws = values[np.random.default_rng(1).integers(0, n, (60_000, n))]
+    lower_medians = np.sort(draws, axis=1)[:, n // 2]
+    sampled = np.percentile(lower_medians, [2.5, 97.5], method="nearest")
+    ordered = np.sort(values)
+    ranks = np.searchsorted(ordered, analysis.median_interval(values))
+    assert np.abs(ranks - np.searchsorted(ordered, sampled)).max() <= 1
+
+
+def test_paired_tests_agree_with_scipy_and_bear_degenerate_input():
+    ratios = np.exp(np.random.default_rng(3).normal(0.4, 1.0, 40))
+    assert analysis.signed_rank_test(ratios) == stats.wilcoxon(np.log(ratios)).pvalue
+    assert analysis.signed_rank_test(np.ones(7)) == 1.0
+    assert analysis.signed_rank_test(np.array([0.0, math.inf, math.nan, 1.0])) == 1.0
+    assert analysis.sign_test(8, 0) == pytest.approx(2 / 2**8)
+    assert analysis.sign_test(0, 0) == 1.0
+
+
+def landscape(noise=0.0, alphas=(0.0, 0.25, 0.5, 1.0), betas=(0.5, 1.0, 1.5, 2.0)):
+    """Loss lowest at (0.25, 1.5) and within a factor of 2 on its neighbours."""
+    draw = np.random.default_rng(0)
+    rows = []
+    for width in (2, 4, 8, 16, 32, 64):
+        for depth in (1, 2, 3, 4):
+            for a in alphas:
+                for b in betas:
+                    height = 4 * (a - 0.25) ** 2 + (b - 1.5) ** 2
+                    loss = 10 ** (height - depth + noise * draw.normal())
+                    rows.append(power(a, b, loss, width=width, depth=depth))
+    return frame(*rows)
+
+
+def test_the_favourable_region_is_where_the_loss_is_near_the_best_single_pair_s():
+    region = analysis.favourable_region(landscape())
+    assert region.iloc[0][["alpha", "beta", "ratio"]].tolist() == [0.25, 1.5, 1.0]
+    for _, r in region.iterrows():
+        height = 4 * (r["alpha"] - 0.25) ** 2 + (r["beta"] - 1.5) ** 2
+        assert r["ratio"] == pytest.approx(10**height)
+        assert r["inside"] == (10**height <= 2)
+    assert analysis.describe(region) == ("α = 0: β = 1.5; α = 0.25: β = 1–2; α = 0.5: β = 1.5")
+
+
+def test_the_region_survives_noise_and_knows_that_it_is_less_sure():
+    clean = analysis.favourable_region(landscape())
+    noisy = analysis.favourable_region(landscape(noise=0.3))
+    assert tuple(noisy.iloc[0][["alpha", "beta"]]) == (0.25, 1.5)
+    assert (noisy["high"] - noisy["low"]).median() > (clean["high"] - clean["low"]).median()
+
+
+def test_a_diverged_pair_is_outside_and_an_untried_one_is_judged_where_it_was_tried():
+    runs = landscape()
+    leader = runs["alpha"].eq(0.25) & runs["beta"].eq(1.0)
+    diverged = runs.copy()
+    diverged.loc[leader & diverged["width"].ge(4), "status"] = "diverged"
+    pick = lambda region: region.set_index(["alpha", "beta"]).loc[(0.25, 1.0)]  # noqa: E731
+    assert not pick(analysis.favourable_region(diverged))["inside"]
+    untried = analysis.favourable_region(runs[~(leader & runs["width"].ge(4))])
+    assert pick(untried)["inside"]
+    assert pick(untried)["settings"] == 4
+
+
+def test_the_mean_curve_is_mean_and_population_error_at_common_steps():
+    a = (np.array([1, 2, 4, 8]), np.array([4.0, 3.0, 2.0, 1.0]))
+    b = (np.array([1, 2, 3, 8]), np.array([8.0, 5.0, 9.0, 3.0]))
+    c = (np.array([1, 2, 8]), np.array([0.0, 1.0, math.nan]))
+    curve = analysis.mean_curve([a, b, c])
+    assert curve is not None
+    assert curve.steps.tolist() == [1, 2, 8]
+    np.testing.assert_allclose(curve.mean, [4.0, 3.0, 2.0])
+    expected = [np.std([4, 8, 0]) / 3**0.5, np.std([3, 5, 1]) / 3**0.5, np.std([1, 3]) / 2**0.5]
+    np.testing.assert_allclose(curve.error, expected)
+    assert analysis.mean_curve([]) is None
+
+
+def test_thinning_keeps_the_ends_and_spreads_over_decades():
+    kept = analysis.thin(np.arange(2000), 40)
+    assert kept[0] == 0
+    assert kept[-1] == 1999
+    assert 25 <= len(kept) <= 40
+    assert (kept < 100).sum() > 10
+    assert analysis.thin(np.arange(5), 40).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_runs_trained_otherwise_are_left_out_and_named():
+    rows = []
+    for width in (2, 4, 8):
+        rows += [row("baseline", s, 1.0, width=width, steps=2000, gain="") for s in range(2)]
+    rows += [row("baseline", s, 0.1, width=2, steps=100, gain="") for s in range(5)]
+    rows += [row("glorot", 0, 1.0, width=2, steps=2000, gain=g) for g in ("", "", "1.0")]
+    choice = analysis.trained_alike(frame(*rows))
+    assert set(choice.runs["steps"]) == {2000}
+    assert choice.runs["gain"].eq("").all()
+    assert choice.left_out == ("f1: 5 runs with steps=100", "f1 glorot: 1 runs with gain=1.0")
+    assert analysis.trained_alike(choice.runs).left_out == ()
+
+
+def test_missing_columns_are_named():
+    with pytest.raises(UserError, match="lack the columns scheme, loss"):
+        analysis.finished(frame(row("glorot", 0, 1.0)).drop(columns=["scheme", "loss"]))
+
+
+def test_an_empty_frame_gives_empty_answers():
+    empty = frame(row("glorot", 0, 1.0)).iloc[:0]
+    assert analysis.representatives(empty).empty
+    assert analysis.win_rates(analysis.representatives(empty)).empty
+    assert analysis.favourable_region(empty).empty
+    assert analysis.trained_alike(empty).runs.empty
