@@ -1,10 +1,10 @@
 """Twenty dimensionless equations of the Feynman dataset, by their index.
 
-Inputs are uniform over (-1, 0) ∪ (0, 1). The evaluation grid (200² or 30³) is uniform over [-1, 1],
-with a point on -1 or 0 moved up by 10⁻⁶, while +1 stays. On `AT_POLES` single points of it reach 10⁶,
-so that the relative L² error is 1.00 whatever was learned: read the robust error there. Nothing else
-comes near a pole, for the published errors on I.6.2 and I.13.12 rule out grid points 10⁻⁶ from 0; an
-even number of points has none.
+Inputs are uniform over (-1, 0) ∪ (0, 1). The evaluation grid (200² or 30³) is uniform over
+[-1, 1], with a point on -1 or 0 moved up by 10⁻⁶, while +1 stays. On `AT_POLES` single points of
+it reach 10⁶, so that the relative L² error is 1.00 whatever was learned: read the robust error
+there. An even number of points has none on 0, which agrees with the published errors on I.6.2 and
+I.13.12: with a point 10⁻⁶ from 0 they would be 1.00 as well.
 """
 
 from collections.abc import Callable

@@ -12,21 +12,19 @@ from numpy.typing import ArrayLike, DTypeLike
 from kandle._errors import UserError, must
 from kandle.problems._sampling import Interval, checked_domain, mesh, uniform
 
-Axis = Callable[[float, float, int], np.ndarray]
-"""From (low, high, n) to the n coordinates of an evaluation grid along one input."""
-
 
 @dataclass(frozen=True, eq=False)
 class Function:
     """Fit y = f(x₁, …, xₙ) on a box, from points drawn uniformly in it.
 
-    - `f`: takes one float64 array an input, returns an array of the same shape (NumPy, SciPy or JAX);
+    - `f`: takes one float64 array an input, returns one of the same shape (NumPy or JAX);
     - `domain`: (low, high) an input. Inputs enter the network as they are, and its splines live on
       [-1, 1] unless told otherwise: `scaled()` gives the same problem with its inputs on [-1, 1];
-    - `name`: names the problem and, alone, keys its data, so every scheme and seed sees the same points;
+    - `name`: alone keys the data, so that every scheme and seed sees the same points;
     - `n_train`, `n_test`: points drawn for training and for a test error;
-    - `n_grid`: points along each axis of the evaluation grid; by default 1,000 in one dimension, 200 in
-      two and 30 in three. Beyond three a grid says little, and 10,000 points are drawn instead.
+    - `n_grid`: points along each axis of the evaluation grid, 1,000 in one dimension, 200 in two
+      and 30 in three by default. Beyond three a grid says little: 10,000 points are drawn instead;
+    - `axis`: from (low, high, n) to the coordinates of that grid along one input.
 
     >>> from kandle import problems
     >>> wave = problems.Function(lambda x, y: x * np.sin(3 * y), [(-1, 1), (-1, 1)], name="wave")
@@ -41,7 +39,7 @@ class Function:
     n_train: int = 4000
     n_test: int = 1000
     n_grid: int | None = None
-    axis: Axis = np.linspace
+    axis: Callable[[float, float, int], np.ndarray] = np.linspace
     default_steps: int = 2000
 
     kind: ClassVar[str] = "function"
@@ -52,9 +50,7 @@ class Function:
             raise must("'f' of Function", "a function of one array an input", self.f)
         name = self.name or getattr(self.f, "__name__", "")
         if not name or name == "<lambda>":
-            raise must(
-                "'name' of Function", "given where the function has none: it keys the data", name
-            )
+            raise must("'name' of Function", "given where the function has none of its own", name)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "domain", checked_domain(self.domain, f"Function {name!r}"))
         for field in ("n_train", "n_test"):
@@ -113,7 +109,7 @@ class Function:
         return x, y
 
     def ntk_points(self, n: int = 256) -> dict[str, np.ndarray]:
-        """Rows of `arrays()` for a tangent kernel: the first `n` training points, already a random draw."""
+        """Rows of `arrays()` for a tangent kernel: the first `n` training points."""
         return {"x": np.arange(min(n, self.n_train))}
 
     def scaled(self) -> "Function":

@@ -41,7 +41,7 @@ def _imported(name: str) -> Any:
             if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
                 raise
             raise UserError(
-                f"Problem {name!r}: there is no module {error.name!r} here or among the installed ones."
+                f"Problem {name!r}: there is no module {error.name!r} here or installed."
             ) from None
     try:
         return functools.reduce(getattr, path.split("."), module)

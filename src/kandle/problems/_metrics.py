@@ -16,10 +16,9 @@ def relative_l2(prediction: ArrayLike, reference: ArrayLike) -> float:
 
 
 def robust_error(prediction: ArrayLike, reference: ArrayLike) -> float:
-    """The median of |prediction - reference| / |reference| over the points where the reference is not 0.
+    """The median of |prediction - reference| / |reference| where the reference is not 0.
 
-    One point near a pole decides the relative L² error of an equation that has one; it does not move
-    the median.
+    One point near a pole decides a relative L² error; it does not move a median.
     """
     p, r = _same_shape(prediction, reference)
     p, r = p[r != 0.0], r[r != 0.0]

@@ -47,7 +47,7 @@ def side(
     value: float | Solution,
     n: int = 64,
 ) -> Condition:
-    """u = `value` on the side of a box where input `axis` is `at`, at `n` points along every other input.
+    """u = `value` on the side of a box where input `axis` is `at`, `n` points along every other.
 
     `value` is a number or a function of one array an input.
 
@@ -74,10 +74,10 @@ class PDE:
       `d.value`, `d.first[i]` = ∂u/∂xᵢ and `d.second[i]` = ∂²u/∂xᵢ² are (N, n_out) each;
     - `first`, `second`: the inputs along which it reads those derivatives;
     - `conditions`: see `side` and `Condition`; all share one mean in the loss;
-    - `collocation`: points along each input of the grid on which the residual is asked to vanish, all of
-      it, ends included;
-    - `reference`: u(x₁, …, xₙ), called with broadcastable arrays on the grid of `n_evaluation` points
-      along each input; without one there is no error to report;
+    - `collocation`: points along each input (64) of the grid on which the residual is to vanish,
+      ends included;
+    - `reference`: u(x₁, …, xₙ), called with broadcastable arrays on the grid of `n_evaluation`
+      points (200) along each input; without one there is no error to report;
     - `alternatives`: references by name, for `with_reference`.
 
     >>> import jax.numpy as jnp
@@ -174,7 +174,7 @@ class PDE:
         return {name: array.astype(dtype) for name, array in data.items()}
 
     def evaluation(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Where a solution is judged and the reference there, if any: float64 (M, n_in), (M, n_out)."""
+        """Where a solution is judged, (M, n_in), and the reference there, (M, n_out) or None."""
         return self._evaluation
 
     @functools.cached_property

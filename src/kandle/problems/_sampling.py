@@ -1,7 +1,7 @@
 """Points that depend on a problem's name alone, the same on every machine and version.
 
-The stream is Philox, keyed by SHA-256 of the name, read as raw 64-bit words: NumPy promises those bits
-for ever, while it may change how its `Generator` turns them into numbers.
+The stream is Philox, keyed by SHA-256 of the name, read as raw 64-bit words: NumPy promises to
+keep those bits, while it may change how its `Generator` turns them into numbers.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ def uniform(name: str, n: int, domain: Sequence[Interval]) -> np.ndarray:
     """`n` independent points, uniform in the open box `domain`: float64 (n, n_in).
 
     A word w gives u = (⌊w/2¹²⌋ + ½)·2⁻⁵², an odd multiple of 2⁻⁵³: never 0, ½ or 1. On (-1, 1) the
-    point 2u - 1 is exact, so it is never -1, 0 or 1, which is the sampling the Feynman equations ask for.
+    point 2u - 1 is exact, so never -1, 0 or 1: the sampling that the Feynman equations ask for.
     """
     lo, hi = np.asarray(domain, np.float64).T
     words = _words(name, n * len(domain)).reshape(n, len(domain))
