@@ -1,0 +1,27 @@
+"""One operation, the value of a KAN layer with all its derivatives, and its backends.
+
+`reference` is the equation, `dense` plain JAX for any accelerator, `native` C++ for the CPU.
+"""
+
+from kandle.kernels._api import (
+    BACKENDS,
+    check_backend,
+    default_backend,
+    jet,
+    layer,
+    statistics,
+    total,
+)
+from kandle.kernels._residual import Residual, residual_derivatives
+
+__all__ = [
+    "BACKENDS",
+    "Residual",
+    "check_backend",
+    "default_backend",
+    "jet",
+    "layer",
+    "residual_derivatives",
+    "statistics",
+    "total",
+]

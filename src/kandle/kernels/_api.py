@@ -1,0 +1,200 @@
+"""The kernels' one public face: check the arguments, choose a backend, call it.
+
+A backend is a module (or anything with the same attributes) that has
+
+    layer(x, r, c, b, bias, *, basis, residual)
+    jet(x, r, c, b, bias, *, first, second, basis, residual)
+    statistics(x, *, basis)
+    total(x)
+
+with the shapes of the functions below, each differentiable to any order in both modes, vmappable,
+and NaN where x is not finite.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float
+
+from kandle._errors import UserError, must, unknown
+from kandle.kernels import _dense, _reference
+from kandle.kernels._residual import Residual
+from kandle.splines import SplineBasis
+
+BACKENDS = ("reference", "dense", "native")
+
+_IMPLEMENTATIONS: dict[str, Any] = {"reference": _reference, "dense": _dense}
+
+
+def default_backend() -> str:
+    """`native` on a CPU where it could be loaded, else `dense`."""
+    return "native" if "native" in _IMPLEMENTATIONS and jax.default_backend() == "cpu" else "dense"
+
+
+def check_backend(backend: str | None) -> str:
+    """The name of a usable backend; `None` is the default one."""
+    if backend is None:
+        return default_backend()
+    if backend not in BACKENDS:
+        raise unknown("backend", backend, BACKENDS)
+    if backend not in _IMPLEMENTATIONS:
+        raise UserError(
+            f"The backend {backend!r} could not be loaded on this machine. "
+            f"Available: {', '.join(_IMPLEMENTATIONS)}."
+        )
+    return backend
+
+
+def layer(
+    x: Float[ArrayLike, "N n_in"],
+    r: Float[ArrayLike, "n_out n_in"] | None,
+    c: Float[ArrayLike, "n_out n_in"],
+    b: Float[ArrayLike, "n_out n_in n_basis"],
+    bias: Float[ArrayLike, " n_out"] | None,
+    *,
+    basis: SplineBasis,
+    residual: Residual | None,
+    backend: str | None = None,
+) -> Float[Array, "N n_out"]:
+    """The value of a KAN layer (Eq. 1, with a bias).
+
+        y_j = Σ_i [ r_ji R(x_i) + c_ji Σ_m b_jim B_m(x_i) ] + bias_j
+
+    Args:
+        x: inputs, (N, n_in); a row with an infinity or a NaN gives NaN.
+        r: residual weights, (n_out, n_in), or None without a residual.
+        c: scaling weights, (n_out, n_in).
+        b: basis weights, (n_out, n_in, n_basis).
+        bias: (n_out,), or None.
+        basis: the splines B_m, the same for every input.
+        residual: R, an elementwise function, or None.
+        backend: one of `BACKENDS`, or None for the best here.
+
+    Returns:
+        y, (N, n_out).
+    """
+    name = check_backend(backend)
+    arrays = _check(x, 2, r, c, b, bias, basis, residual)
+    return _layer(*arrays, basis=basis, residual=residual, backend=name)
+
+
+def jet(
+    x: Float[ArrayLike, "C N n_in"],
+    r: Float[ArrayLike, "n_out n_in"] | None,
+    c: Float[ArrayLike, "n_out n_in"],
+    b: Float[ArrayLike, "n_out n_in n_basis"],
+    bias: Float[ArrayLike, " n_out"] | None,
+    *,
+    first: int,
+    second: int,
+    basis: SplineBasis,
+    residual: Residual | None,
+    backend: str | None = None,
+) -> Float[Array, "C N n_out"]:
+    """A layer's value with directional derivatives, from those of its inputs.
+
+        y_d  = Σ_i φ_ji'(x_i) x_d,i
+        y_dd = Σ_i φ_ji''(x_i) x_d,i² + φ_ji'(x_i) x_dd,i        φ_ji = r_ji R + c_ji Σ_m b_jim B_m
+
+    Args:
+        x: (C, N, n_in) with C = 1 + first + second: the value, `first` first derivatives, and the
+            second derivatives along the first `second` of those directions.
+        first: number of directions with a first derivative.
+        second: number of directions with a second derivative too, at most `first`.
+
+    The other arguments are those of `layer`.
+
+    Returns:
+        The same components of the outputs, (C, N, n_out).
+    """
+    name = check_backend(backend)
+    if not 0 <= second <= first:
+        raise must("'second' of jet", f"between 0 and 'first' = {first}", second)
+    arrays = _check(x, 3, r, c, b, bias, basis, residual)
+    components = 1 + first + second
+    if len(arrays[0]) != components:
+        wanted = f"of 1 + first + second = {components} components"
+        raise must("'x' of jet", wanted, arrays[0].shape)
+    counts = {"first": first, "second": second}
+    return _jet(*arrays, **counts, basis=basis, residual=residual, backend=name)
+
+
+def statistics(
+    x: Float[ArrayLike, "N n_in"], *, basis: SplineBasis, backend: str | None = None
+) -> tuple[Float[Array, "n_in n_basis"], Float[Array, "n_in n_basis"]]:
+    """Mean and population variance of every B_m(x_i) over the batch, each (n_in, n_basis)."""
+    name = check_backend(backend)
+    x = _floating(x)
+    if x.ndim != 2 or x.shape[0] == 0:
+        raise must("'x' of statistics", "a matrix (N, n_in) with at least one row", x.shape)
+    return _statistics(x, basis=basis, backend=name)
+
+
+def total(x: Float[ArrayLike, "... N"], backend: str | None = None) -> Float[Array, "..."]:
+    """Σ_n x_n over the last axis, on `native` in an order that no batch around it changes."""
+    name = check_backend(backend)
+    x = _floating(x)
+    if x.ndim == 0:
+        raise must("'x' of total", "an array with at least one axis", x.shape)
+    return _total(x, backend=name)
+
+
+# Jitted, so that eager calls compile once a shape; inlined, so that an outer jit sees through.
+_jit = functools.partial(jax.jit, inline=True)
+
+
+@functools.partial(_jit, static_argnames=("basis", "residual", "backend"))
+def _layer(x, r, c, b, bias, *, basis, residual, backend):
+    return _IMPLEMENTATIONS[backend].layer(x, r, c, b, bias, basis=basis, residual=residual)
+
+
+@functools.partial(_jit, static_argnames=("first", "second", "basis", "residual", "backend"))
+def _jet(x, r, c, b, bias, *, first, second, basis, residual, backend):
+    return _IMPLEMENTATIONS[backend].jet(
+        x, r, c, b, bias, first=first, second=second, basis=basis, residual=residual
+    )
+
+
+@functools.partial(_jit, static_argnames=("basis", "backend"))
+def _statistics(x, *, basis, backend):
+    return _IMPLEMENTATIONS[backend].statistics(x, basis=basis)
+
+
+@functools.partial(_jit, static_argnames=("backend",))
+def _total(x, *, backend):
+    return _IMPLEMENTATIONS[backend].total(x)
+
+
+def _floating(x: ArrayLike) -> Array:
+    x = jnp.asarray(x)
+    return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.result_type(float))
+
+
+def _check(x, x_ndim, r, c, b, bias, basis, residual) -> tuple:
+    """Arrays of one floating dtype whose shapes fit, or an error naming the one that does not."""
+    x, c, b = _floating(x), jnp.asarray(c), jnp.asarray(b)
+    if not isinstance(basis, SplineBasis):
+        raise must("'basis'", "a SplineBasis", basis)
+    if (r is None) != (residual is None):
+        raise must("'r'", "given exactly when a residual function is", "one without the other")
+    if c.ndim != 2:
+        raise must("'c'", "a matrix (n_out, n_in)", c.shape)
+    n_out, n_in = c.shape
+    if b.shape != (n_out, n_in, basis.n_basis):
+        wanted = f"of shape (n_out, n_in, n_basis) = {(n_out, n_in, basis.n_basis)}"
+        raise must("'b'", wanted, b.shape)
+    if x.ndim != x_ndim or x.shape[-1] != n_in:
+        raise must("'x'", f"an array of {x_ndim} axes whose last has n_in = {n_in}", x.shape)
+    if r is not None:
+        r = jnp.asarray(r)
+        if r.shape != (n_out, n_in):
+            raise must("'r'", f"of shape (n_out, n_in) = {(n_out, n_in)}", r.shape)
+    if bias is not None:
+        bias = jnp.asarray(bias)
+        if bias.shape != (n_out,):
+            raise must("'bias'", f"of shape (n_out,) = {(n_out,)}", bias.shape)
+    dtype = jnp.result_type(x, *(a for a in (r, c, b, bias) if a is not None))
+    cast = [None if a is None else a.astype(dtype) for a in (x, r, c, b, bias)]
+    return tuple(cast)
