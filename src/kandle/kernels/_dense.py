@@ -73,9 +73,9 @@ def jet(
     basis: SplineBasis,
     residual: Residual | None,
 ) -> Float[Array, "C N n_out"]:
-    """(x, x_d, x_dd) -> (y, y_d, y_dd): every f in {B_m, R} becomes (f, f' x_d, f'' x_d² + f' x_dd).
+    """Every f in {B_m, R} becomes (f, f' x_d, f'' x_d² + f' x_dd), and y is linear in these.
 
-    The weights are linear in these, so each component is one product.
+    So each component of the jet is one product.
     """
     x, x_d, x_dd = jnp.split(x.swapaxes(1, 2), (1, 1 + first))  # (·, n_in, N)
     x = x[0]

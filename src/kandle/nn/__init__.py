@@ -1,0 +1,8 @@
+"""The layer and the network, derivatives carried through them, saving and loading."""
+
+from kandle.nn._derivatives import Derivatives
+from kandle.nn._layer import KANLayer
+from kandle.nn._network import KAN
+from kandle.nn._residuals import RESIDUALS, get_residual
+
+__all__ = ["KAN", "RESIDUALS", "Derivatives", "KANLayer", "get_residual"]

@@ -1,0 +1,128 @@
+"""One KAN layer: its weights, and how they reach the kernel."""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from kandle import kernels
+from kandle.init import Inputs, Scheme
+from kandle.splines import SplineBasis
+
+# Added to the variance of a basis function before dividing by its square root.
+EPSILON = 1e-5
+
+
+class KANLayer(eqx.Module):
+    """A layer of learnable univariate functions on edges (Eq. 1).
+
+        y_j = Σ_i [ r_ji R(x_i) + c_ji Σ_m b_jim B_m(x_i) ] + bias_j
+
+    A normalized layer (Eq. 4) uses B̃_m = (B_m - E[B_m]) / √(Var[B_m] + 1e-5) for B_m, with the
+    mean and variance over the batch at hand, each input and each m for itself, or over the batch
+    it was frozen with.
+
+    Attributes:
+        r: residual weights, (n_out, n_in), or None.
+        c: scaling weights, (n_out, n_in).
+        b: basis weights, (n_out, n_in, n_basis).
+        bias: (n_out,), or None.
+        mean, variance: frozen statistics of the basis functions, (n_in, n_basis), or None.
+        basis: the splines B_m.
+        residual: R, or None.
+        normalized: whether the basis functions are standardised.
+        backend: of the kernel; None is the best at the time of the call.
+    """
+
+    r: Float[Array, "n_out n_in"] | None
+    c: Float[Array, "n_out n_in"]
+    b: Float[Array, "n_out n_in n_basis"]
+    bias: Float[Array, " n_out"] | None
+    mean: Float[Array, "n_in n_basis"] | None = None
+    variance: Float[Array, "n_in n_basis"] | None = None
+    basis: SplineBasis = eqx.field(static=True, kw_only=True)
+    residual: Callable[[Array], Array] | None = eqx.field(static=True, kw_only=True)
+    normalized: bool = eqx.field(static=True, default=False, kw_only=True)
+    backend: str | None = eqx.field(static=True, default=None, kw_only=True)
+
+    @classmethod
+    def draw(
+        cls,
+        n_in: int,
+        n_out: int,
+        *,
+        basis: SplineBasis,
+        residual: Callable[[Array], Array] | None,
+        bias: bool,
+        init: Scheme,
+        inputs: Inputs | None = None,
+        key: Array,
+        dtype: Any = jnp.float32,
+        backend: str | None = None,
+    ) -> Self:
+        """A layer with weights drawn by a scheme, and a bias of zeros."""
+        weights = init.draw(key, n_in, n_out, basis, residual=residual, inputs=inputs, dtype=dtype)
+        return cls(
+            *weights,
+            jnp.zeros(n_out, dtype) if bias else None,
+            basis=basis,
+            residual=residual,
+            normalized=init.normalized,
+            backend=backend,
+        )
+
+    @property
+    def n_in(self) -> int:
+        return self.c.shape[-1]
+
+    @property
+    def n_out(self) -> int:
+        return self.c.shape[-2]
+
+    def __call__(self, x: Float[Array, "N n_in"]) -> Float[Array, "N n_out"]:
+        return kernels.layer(x, *self._weights(x), **self._options)
+
+    def jet(
+        self, x: Float[Array, "C N n_in"], *, first: int, second: int
+    ) -> Float[Array, "C N n_out"]:
+        """The value and directional derivatives of the outputs from those of the inputs.
+
+        Batch statistics are those of the value, and constants under ∂/∂x.
+        """
+        options = {"first": first, "second": second, **self._options}
+        return kernels.jet(x, *self._weights(x[0]), **options)
+
+    def freeze(self, x: Float[Array, "N n_in"]) -> "KANLayer":
+        """The layer with the statistics of this batch, if it uses any."""
+        if not self.normalized:
+            return self
+        mean, variance = kernels.statistics(x, basis=self.basis, backend=self.backend)
+        return eqx.tree_at(
+            lambda layer: (layer.mean, layer.variance),
+            self,
+            (mean, variance),
+            is_leaf=lambda leaf: leaf is None,
+        )
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {"basis": self.basis, "residual": self.residual, "backend": self.backend}
+
+    def _weights(self, x: Array) -> tuple[Array | None, Array, Array, Array | None]:
+        """(r, c, b, bias) for the kernel; standardising is a change of b and of the bias.
+
+        c Σ_m b_m (B_m - mean_m) / s_m = c Σ_m (b_m / s_m) B_m - c Σ_m (b_m / s_m) mean_m
+        """
+        if not self.normalized:
+            return self.r, self.c, self.b, self.bias
+        if self.mean is None or self.variance is None:
+            mean, variance = kernels.statistics(x, basis=self.basis, backend=self.backend)
+        else:
+            mean, variance = lax.stop_gradient((self.mean, self.variance))
+        b = self.b / jnp.sqrt(variance + EPSILON)
+        shift = self.c * kernels.total(b * mean, self.backend)  # (n_out, n_in)
+        shift = kernels.total(shift, self.backend)
+        return self.r, self.c, b, -shift if self.bias is None else self.bias - shift
