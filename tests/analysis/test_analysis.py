@@ -66,6 +66,12 @@ def test_a_duplicate_counts_once_and_a_finished_one_goes_first():
     assert analysis.representatives(runs)["loss"].item() == 2.0
 
 
+def test_repeats_told_apart_by_replicate_are_runs_of_their_own():
+    runs = frame(*(row("glorot", 0, loss, replicate=i) for i, loss in enumerate((3.0, 1.0, 2.0))))
+    kept = analysis.representatives(runs)
+    assert kept[["loss", "runs"]].values.tolist() == [[2.0, 3]]
+
+
 def test_separate_medians():
     runs = frame(row("glorot", 0, 1.0, 9.0), row("glorot", 1, 2.0, 7.0), row("glorot", 2, 6.0, 8.0))
     found = analysis.medians(runs)

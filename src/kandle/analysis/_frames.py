@@ -22,10 +22,13 @@ TRAINING = (
     "dtype",
     "rba",
     "reference",
+    "optimizer_arguments",
+    "domain",
+    "bias",
 )
 VARIANT = ("scheme", "alpha", "beta")
 # What an exported row may tell of a scheme beside its exponents.
-_SCHEME_OPTIONS = ("gain", "split")
+_SCHEME_OPTIONS = ("gain", "settings")
 REQUIRED = ("problem", "scheme", "G", "width", "depth", "seed", "loss", "l2")
 
 
@@ -49,13 +52,16 @@ def finished(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def distinct(runs: pd.DataFrame) -> pd.DataFrame:
-    """One row a run: of rows with one configuration and seed, the first finished one (or the
-    first)."""
+    """One row a run: of rows with one configuration and seed, the first finished (or the first).
+
+    Rows that `replicate` tells apart are repeats of a configuration, such as published results
+    hold, and stay: each is a training of its own.
+    """
     runs = check(runs)
-    study = ["study"] if "study" in runs.columns else []
-    keys = [*study, "problem", *VARIANT, *ARCHITECTURE, *_options(runs), "seed"]
+    also = [c for c in ("study", *_options(runs), "replicate") if c in runs.columns]
     done = runs.index.isin(finished(runs).index)
     order = np.argsort(~done, kind="stable")
+    keys = ["problem", *VARIANT, *ARCHITECTURE, "seed", *also]
     return runs.iloc[order].drop_duplicates(keys).sort_index()
 
 

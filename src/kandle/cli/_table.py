@@ -1,0 +1,70 @@
+"""`kandle table`: a table of the study from a store."""
+
+import argparse
+import sys
+
+
+def add(subparsers) -> None:
+    parser = subparsers.add_parser(
+        "table",
+        help="print a table of the study",
+        description="Print a table made from the runs of a store: the paper's Tables 1-4 and C1, "
+        "or the favourable region of the power law's exponents.",
+    )
+    parser.add_argument("name", metavar="NAME", help="1, 2, 3, 4, C1 or region")
+    parser.add_argument("--store", metavar="DIR", help="the store of runs (not needed for C1)")
+    parser.add_argument(
+        "--study", help="take the runs of this study instead of the one the paper's table is of"
+    )
+    parser.add_argument(
+        "--pair",
+        metavar="A,B",
+        type=_pair,
+        help="represent the power law by this one (alpha, beta), e.g. 0.25,1.0",
+    )
+    parser.add_argument(
+        "--where",
+        metavar="COLUMN=VALUE",
+        action="append",
+        default=[],
+        help="keep only the runs with this value in an exported column; may be repeated",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("text", "markdown", "latex", "csv"),
+        default="text",
+        help="how to write it (default: text)",
+    )
+    parser.add_argument(
+        "--paper", action="store_true", help="set the paper's figures beside ours, with notes"
+    )
+    parser.set_defaults(run=run)
+
+
+def _pair(text: str) -> tuple[float, float]:
+    try:
+        alpha, beta = (float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be two numbers with a comma between, such as 0.25,1.0. Got {text!r} instead."
+        ) from None
+    return alpha, beta
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kandle.report import tables
+
+    table = tables.build(
+        arguments.name.removeprefix("table").removeprefix("-"),
+        arguments.store,
+        study=arguments.study,
+        pair=arguments.pair,
+        paper=arguments.paper,
+        where=arguments.where,
+    )
+    print(tables.render(table, arguments.format), end="")
+    if arguments.format == "csv":
+        # Tidy data has no place for prose, and what a table is made of is never kept silent.
+        for note in (table.caption + ".", *table.notes):
+            print(f"kandle: note: {note}", file=sys.stderr)
+    return 0

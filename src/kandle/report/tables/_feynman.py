@@ -1,0 +1,148 @@
+"""Tables 3 and 4: medians on the Feynman equations, small and large architecture."""
+
+import pandas as pd
+
+from kandle._errors import UserError
+from kandle.analysis import finished, fixed_exponents, medians, trained_alike
+from kandle.problems import AT_POLES, FEYNMAN, HEAVY_TAILED
+from kandle.report import _names
+from kandle.report.tables import _paper
+from kandle.report.tables._made_of import Design, made_of
+from kandle.report.tables._table import Cell, Table
+
+TIDY = ("problem", "scheme", "loss", "l2")
+_SEEDS = {"baseline": 5, "glorot": 5, "power-law": 5}
+_COARSE = ("baseline", "glorot")
+_SIZES = {"3": ("small", _names.SMALL), "4": ("large", _names.LARGE)}
+
+
+def feynman_table(
+    runs: pd.DataFrame,
+    name: str,
+    *,
+    pair: tuple[float, float] = _names.POWER_LAW,
+    paper: bool = False,
+    study: str = "",
+) -> Table:
+    """Table 3 or 4: median loss and median L², taken separately, of each scheme and equation.
+
+    Bold marks the lowest of an equation as printed, so equal figures are all bold.
+    """
+    size, shape = _SIZES[name]
+    choice = trained_alike(_selected(runs, shape, pair, f"Table {name}", size))
+    found = medians(choice.runs).set_index(["problem", "scheme"])
+    problems = _names.ordered(found.index.get_level_values("problem").tolist())
+    schemes = _names.ordered_schemes(found.index.get_level_values("scheme").tolist())
+    order = [(p, s) for p in problems for s in schemes if (p, s) in found.index]
+    tidy = found.loc[order].reset_index()[list(TIDY)]
+    own = study in ("", "feynman")
+    design = Design(tuple(FEYNMAN), 1, _SEEDS, 2000) if own else None
+    notes = [*made_of(choice.runs, design, choice.left_out), *_on_poles(found, problems)]
+    if paper:
+        tidy, more = _compared(tidy, name)
+        notes += more
+    rows = {(r.problem, r.scheme): r for r in tidy.itertuples()}
+    blocks = tuple(_block(p, [rows.get((p, s)) for s in schemes], paper) for p in problems)
+    title = f"Table {name}" if own else f"Medians, {size}"
+    caption = (
+        f"{title}. Median loss and relative L² error, {size} architecture (G = {shape['G']}, "
+        f"{shape['depth']} hidden layers of {shape['width']}), power law ({pair[0]:g}, {pair[1]:g})"
+    )
+    header = (Cell("Function"), *(Cell(m) for _ in schemes for m in ("Loss", "L²")))
+    spans = (("", 1), *((_names.scheme(s), 2) for s in schemes))
+    return Table(caption, header, blocks, tidy, tuple(notes), spans, f"tab:{name}")
+
+
+def _selected(
+    runs: pd.DataFrame, shape: dict[str, int], pair: tuple[float, float], what: str, size: str
+) -> pd.DataFrame:
+    sized = runs[(runs[list(shape)] == pd.Series(shape)).all(axis=1)]
+    if finished(sized).empty:
+        shapes = runs[list(shape)].drop_duplicates().to_numpy().tolist()
+        held = "; ".join(f"G={g} width={w} depth={d}" for g, w, d in shapes)
+        wanted = " ".join(f"{k}={v}" for k, v in shape.items())
+        raise UserError(f"{what} needs finished runs of {size} ({wanted}). Held: {held}.")
+    return fixed_exponents(sized, pair)
+
+
+def _compared(tidy: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
+    tidy = tidy.merge(_paper.feynman(name), on=["problem", "scheme"], how="left")
+    for metric in ("loss", "l2"):
+        tidy[f"{metric}_difference"] = tidy[metric] - tidy[f"{metric}_paper"]
+    wrong = _paper.MISPRINTS[name]
+    tidy["note"] = [
+        "; ".join(f"{m}: {wrong[(p, s, m)]}" for m in ("loss", "l2") if (p, s, m) in wrong)
+        for p, s in tidy[["problem", "scheme"]].itertuples(index=False, name=None)
+    ]
+    notes = [f"† {p}, {_names.scheme(s)}, {m}: {text}." for (p, s, m), text in wrong.items()]
+    return tidy, ["Below each figure: the paper's, and ours divided by it.", _paper.ROUNDED, *notes]
+
+
+def _block(problem: str, rows: list, paper: bool) -> tuple[tuple[Cell, ...], ...]:
+    mark = ("‡" if problem in AT_POLES else "") + ("§" if problem in HEAVY_TAILED else "")
+    ours, printed, ratios = [Cell(problem + mark)], [Cell("  paper")], [Cell("  ratio")]
+    lowest = {
+        metric: min((_rounded(getattr(r, metric)) for r in rows if r is not None), default=None)
+        for metric in ("loss", "l2")
+    }
+    for r in rows:
+        for metric in ("loss", "l2"):
+            if r is None:
+                ours.append(Cell("no runs"))
+                printed.append(Cell())
+                ratios.append(Cell())
+                continue
+            value = getattr(r, metric)
+            ours.append(_number(value, _rounded(value) == lowest[metric]))
+            if paper:
+                theirs = getattr(r, f"{metric}_paper")
+                wrong = f"{metric}:" in r.note
+                printed.append(_number(theirs, False, "†" if wrong else ""))
+                ratios.append(_ratio(value, theirs, metric == "loss" and r.scheme in _COARSE))
+    return (tuple(ours), tuple(printed), tuple(ratios)) if paper else (tuple(ours),)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.2e}")
+
+
+def _number(value: float, bold: bool, mark: str = "") -> Cell:
+    """`1.52e-04` in text, 1.52 · 10⁻⁴ in LaTeX, both to the paper's three digits."""
+    if pd.isna(value):
+        return Cell("–")
+    mantissa, exponent = f"{value:.2e}".split("e")
+    power = f"10^{{{int(exponent)}}}"
+    math = rf"{mantissa} \cdot {power}"
+    dagger = r"^\dagger" if mark else ""
+    # \textbf does not reach into math.
+    latex = rf"$\mathbf{{{math}}}{dagger}$" if bold else rf"${math}{dagger}$"
+    return Cell(f"{mantissa}e{int(exponent):+03d}{mark}", bold, latex)
+
+
+def _ratio(ours: float, theirs: float, coarse: bool) -> Cell:
+    """ours/theirs; `coarse` figures were printed to 1e-6, and may agree within half of that."""
+    if pd.isna(ours) or pd.isna(theirs):
+        return Cell()
+    same = coarse and abs(ours - theirs) <= 0.5e-6
+    return Cell(f"{'≈ ' if same else ''}×{ours / theirs:.3g}")
+
+
+def _on_poles(found: pd.DataFrame, problems: list[str]) -> list[str]:
+    notes = []
+    if poles := [p for p in problems if p in AT_POLES]:
+        notes.append(
+            f"‡ {', '.join(poles)}: single points of the evaluation grid come within 1e-6 of a "
+            "pole, so that L² is 1.00 whatever was learned."
+        )
+    if heavy := [p for p in problems if p in HEAVY_TAILED]:
+        notes.append(
+            f"§ {', '.join(heavy)}: heavy-tailed targets; the few training points nearest a pole "
+            "decide the loss."
+        )
+    if "l2_robust" in found.columns:
+        for p in (p for p in problems if p in {*AT_POLES, *HEAVY_TAILED}):
+            robust = found.loc[p]["l2_robust"].dropna()
+            if len(robust):
+                told = ", ".join(f"{_names.scheme(str(s))} {v:.2e}" for s, v in robust.items())
+                notes.append(f"{p}, robust error (median relative): {told}.")
+    return notes

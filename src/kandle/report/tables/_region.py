@@ -1,0 +1,40 @@
+"""The favourable exponents of a study as a table of their own."""
+
+import pandas as pd
+
+from kandle._errors import UserError
+from kandle.analysis import describe, favourable_region, trained_alike
+from kandle.report.tables._made_of import made_of
+from kandle.report.tables._table import Cell, Table
+
+
+def region_table(runs: pd.DataFrame, study: str) -> Table:
+    """Every exponent pair of a study with its loss relative to the best single pair's."""
+    power = runs[runs["scheme"].eq("power-law")]
+    choice = trained_alike(power)
+    region = favourable_region(choice.runs)
+    if region.empty:
+        raise UserError(f"Study {study!r} has no power-law runs, so no favourable exponents.")
+    header = ("α", "β", "Settings", "Loss / best pair's", "95% interval", "p", "In the region")
+    rows = [
+        (
+            Cell(f"{r.alpha:g}"),
+            Cell(f"{r.beta:g}"),
+            Cell(f"{r.settings}"),
+            Cell(f"{r.ratio:.3g}"),
+            Cell(f"[{r.low:.3g}, {r.high:.3g}]"),
+            Cell(f"{r.p:.1e}"),
+            Cell(("yes" if r.certain else "likely") if r.inside else ""),
+        )
+        for r in region.itertuples()
+    ]
+    notes = (
+        f"Region: {describe(region)}.",
+        "In the region: on the median setting (a problem and an architecture) the loss is at most "
+        "twice that of the best single pair; yes where the whole interval is. p: signed-rank "
+        "test against the best pair.",
+        *made_of(choice.runs, None, choice.left_out),
+    )
+    caption = f"Favourable exponents of the power law, study {study}"
+    cells = tuple(Cell(h) for h in header)
+    return Table(caption, cells, (tuple(rows),), region, notes, label="tab:region")

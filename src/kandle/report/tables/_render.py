@@ -1,0 +1,113 @@
+"""A table as text, Markdown, LaTeX (booktabs) or CSV."""
+
+import textwrap
+from collections.abc import Callable, Sequence
+
+from kandle._errors import unknown
+from kandle.report._names import tex
+from kandle.report.tables._table import Cell, Table
+
+
+def render(table: Table, format: str = "text") -> str:
+    """The table in `format`, ending in a newline. CSV is the tidy frame alone, without notes."""
+    if format not in FORMATS:
+        raise unknown("table format", format, FORMATS)
+    return FORMATS[format](table)
+
+
+def _text(table: Table) -> str:
+    rows = [row for block in table.blocks for row in block]
+    shown = [[c.text + ("*" if c.bold else "") for c in row] for row in (table.header, *rows)]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        return "  ".join(c.ljust(w) for c, w in zip(cells, widths, strict=True)).rstrip()
+
+    rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
+    parts = [table.caption, rule]
+    if table.spans:
+        parts.append(_span_line(table, widths))
+    parts += [line(shown[0]), rule]
+    body = iter(shown[1:])
+    for i, block in enumerate(table.blocks):
+        if i and len(block) > 1:
+            parts.append("")
+        parts += [line(next(body)) for _ in block]
+    parts.append(rule)
+    if any(c.bold for row in rows for c in row):
+        parts.append("* best")
+    width = max(len(rule), 80)
+    notes = [textwrap.fill(note, width, subsequent_indent="  ") for note in table.notes]
+    return "\n".join([*parts, *notes]) + "\n"
+
+
+def _span_line(table: Table, widths: Sequence[int]) -> str:
+    at, parts = 0, []
+    for label, columns in table.spans:
+        width = sum(widths[at : at + columns]) + 2 * (columns - 1)
+        parts.append(label.ljust(width))
+        at += columns
+    return "  ".join(parts).rstrip()
+
+
+def _markdown(table: Table) -> str:
+    def cell(c: Cell) -> str:
+        text = c.text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+        return f"**{text}**" if c.bold and text else text
+
+    header = [c.text for c in table.header]
+    if table.spans:
+        groups = [label for label, columns in table.spans for _ in range(columns)]
+        header = [f"{g} {h}".strip() for g, h in zip(groups, header, strict=True)]
+    lines = [f"**{table.caption}**", "", _bars(header), _bars(["---"] * len(header))]
+    lines += [_bars([cell(c) for c in row]) for block in table.blocks for row in block]
+    return "\n".join([*lines, "", *(f"- {note}" for note in table.notes)]).rstrip() + "\n"
+
+
+def _bars(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _latex(table: Table) -> str:
+    def cell(c: Cell) -> str:
+        if c.latex is not None:
+            return c.latex
+        return f"\\textbf{{{tex(c.text)}}}" if c.bold and c.text else tex(c.text)
+
+    def line(cells: Sequence[Cell]) -> str:
+        return "    " + " & ".join(map(cell, cells)) + r" \\"
+
+    lines = [
+        "% needs \\usepackage{booktabs}",
+        r"\begin{table}",
+        r"  \centering",
+        f"  \\caption{{{tex(table.caption)}}}",
+        f"  \\label{{{table.label}}}",
+        f"  \\begin{{tabular}}{{{'l' * len(table.header)}}}",
+        r"    \toprule",
+    ]
+    if table.spans:
+        spans = [rf"\multicolumn{{{n}}}{{c}}{{{tex(label)}}}" for label, n in table.spans]
+        lines.append("    " + " & ".join(spans) + r" \\")
+    lines += [line(table.header), r"    \midrule"]
+    for i, block in enumerate(table.blocks):
+        if i and len(block) > 1:
+            lines.append(r"    \midrule")
+        lines += [line(row) for row in block]
+    lines += [r"    \bottomrule", r"  \end{tabular}"]
+    if table.notes:
+        notes = r" \\".join("\n    " + tex(note) for note in table.notes)
+        lines += [r"  \par\smallskip", rf"  \parbox{{\linewidth}}{{\footnotesize{notes}}}"]
+    return "\n".join([*lines, r"\end{table}"]) + "\n"
+
+
+def _csv(table: Table) -> str:
+    return table.tidy.to_csv(index=False, lineterminator="\n")
+
+
+FORMATS: dict[str, Callable[[Table], str]] = {
+    "text": _text,
+    "markdown": _markdown,
+    "latex": _latex,
+    "csv": _csv,
+}
