@@ -10,17 +10,20 @@ from typing import Any
 from kandle.problems._allen_cahn import ALLEN_CAHN
 from kandle.problems._burgers import BURGERS
 from kandle.problems._feynman import AT_POLES, FEYNMAN, HEAVY_TAILED
+from kandle.problems._frame import numbers, read_frame
 from kandle.problems._function import Function
 from kandle.problems._functions import FUNCTIONS
 from kandle.problems._helmholtz import HELMHOLTZ
 from kandle.problems._lookup import find
 from kandle.problems._metrics import relative_l2, robust_error
 from kandle.problems._pde import PDE, Condition, Derivatives, side
+from kandle.problems._scaler import Scaler
+from kandle.problems._table import Table
 
 PDES = {problem.name: problem for problem in (ALLEN_CAHN, BURGERS, HELMHOLTZ)}
 PROBLEMS = {**FUNCTIONS, **PDES, **FEYNMAN}
 
-Problem = Function | PDE
+Problem = Function | PDE | Table
 
 __all__ = [
     "AT_POLES",
@@ -34,8 +37,12 @@ __all__ = [
     "Derivatives",
     "Function",
     "Problem",
+    "Scaler",
+    "Table",
     "get",
     "names",
+    "numbers",
+    "read_frame",
     "relative_l2",
     "robust_error",
     "side",
@@ -48,7 +55,7 @@ def get(name: str | Problem) -> Any:
     >>> get("burgers").n_in
     2
     """
-    return find(name, PROBLEMS, (Function, PDE))
+    return find(name, PROBLEMS, (Function, PDE, Table))
 
 
 def names() -> list[str]:

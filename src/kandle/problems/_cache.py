@@ -1,8 +1,8 @@
 """Reference solutions kept on disk, in the user's cache directory.
 
 A reference takes about half a second to compute and 0.8 MB to hold. Computing it beats shipping it:
-no binary file can then differ from the code that explains it. Keeping it spares every worker process
-that time. A file that is missing, damaged or not writable is no error: the solution is computed
+no binary file can then differ from the code that explains it. Keeping it spares every worker that
+time. A file that is missing, damaged or not writable is no error: the solution is computed
 again. Processes may race: each writes a file of its own and renames it.
 """
 

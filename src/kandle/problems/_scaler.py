@@ -1,0 +1,88 @@
+"""An affine change of units, column by column."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kandle._errors import UserError, must
+
+
+@dataclass(frozen=True)
+class Scaler:
+    """z = (x - offset) / scale for every column of x (N, n).
+
+    >>> scaler = Scaler.to_interval([[0.0], [10.0]], ["x"])
+    >>> scaler.apply([[5.0], [10.0]]).tolist()
+    [[0.0], [1.0]]
+    """
+
+    columns: tuple[str, ...]
+    offset: tuple[float, ...]
+    scale: tuple[float, ...]
+
+    def __post_init__(self):
+        sizes = len(self.columns), len(self.offset), len(self.scale)
+        if len(set(sizes)) > 1:
+            raise must("A Scaler", "one column name, offset and scale a column", sizes)
+        for column, offset, scale in zip(self.columns, self.offset, self.scale, strict=True):
+            if not (np.isfinite(offset) and np.isfinite(scale) and scale > 0):
+                raise must(
+                    f"Column {column!r} of a Scaler",
+                    "a finite offset and a finite scale above 0",
+                    (offset, scale),
+                )
+
+    @classmethod
+    def to_interval(
+        cls, x: ArrayLike, columns: Sequence[str], low: float = -1.0, high: float = 1.0
+    ) -> "Scaler":
+        """Each column's smallest value goes to `low`, its largest to `high`."""
+        x = _varying(x, columns)
+        # Halves first: the sum or difference of two large numbers may overflow.
+        half_sum = x.max(axis=0) / 2 + x.min(axis=0) / 2
+        scale = (x.max(axis=0) / 2 - x.min(axis=0) / 2) / ((high - low) / 2)
+        offset = half_sum - scale * (low + high) / 2
+        return cls(tuple(columns), tuple(offset.tolist()), tuple(scale.tolist()))
+
+    @classmethod
+    def standard(cls, x: ArrayLike, columns: Sequence[str]) -> "Scaler":
+        """Each column gets mean 0 and (population) standard deviation 1."""
+        x = _varying(x, columns)
+        with np.errstate(over="ignore"):  # an infinite scale is refused below
+            mean, std = x.mean(axis=0), x.std(axis=0)
+        return cls(tuple(columns), tuple(mean.tolist()), tuple(std.tolist()))
+
+    def apply(self, x: ArrayLike) -> np.ndarray:
+        """From the data's units: (N, n) to (N, n)."""
+        return (np.asarray(x, np.float64) - self.offset) / self.scale
+
+    def invert(self, z: ArrayLike) -> np.ndarray:
+        """Back to the data's units: (N, n) to (N, n)."""
+        return np.asarray(z, np.float64) * self.scale + self.offset
+
+    def to_dict(self) -> dict[str, list]:
+        return {name: list(value) for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> "Scaler":
+        """The inverse of `to_dict`; any other set of keys is an error."""
+        expected = ("columns", "offset", "scale")
+        if set(given) != set(expected):
+            raise must("The keys of a Scaler", ", ".join(expected), sorted(given))
+        columns, offset, scale = (given[key] for key in expected)
+        return cls(tuple(map(str, columns)), tuple(map(float, offset)), tuple(map(float, scale)))
+
+
+def _varying(x: ArrayLike, columns: Sequence[str]) -> np.ndarray:
+    x = np.asarray(x, np.float64)
+    for column, values in zip(columns, x.T, strict=True):
+        # Not the standard deviation, which rounding may leave above 0.
+        if values.min() == values.max():
+            raise UserError(
+                f"Column {column!r} is constant: rows 1 to {len(values)} are all {values[0]:g}. "
+                "Nothing can be learned from it or about it."
+            )
+    return x

@@ -1,0 +1,131 @@
+"""A table of data to be fitted."""
+
+import functools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from kandle._errors import UserError, must
+from kandle.problems._frame import numbers, read_frame
+from kandle.problems._sampling import Interval, permutation
+from kandle.problems._scaler import Scaler
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_PATH = (str, os.PathLike)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Fit columns of a CSV or Parquet file, or of a DataFrame, from other columns of it.
+
+    - `target`: the column, or columns, to predict;
+    - `inputs`: the columns to predict from, all others by default;
+    - `seed`: which rows are kept for testing; `test_fraction` says how many, at least one.
+
+    Inputs are mapped to [-1, 1], where the splines live, and targets to mean 0 and standard
+    deviation 1, over all rows: `scaler` and `target_scaler` lead back to the data's units. All
+    errors are thus relative to the target's spread.
+    """
+
+    data: "str | os.PathLike | pd.DataFrame"
+    target: str | Sequence[str]
+    inputs: Sequence[str] | None = None
+    seed: int = 0
+    test_fraction: float = 0.2
+    name: str = ""
+    latex: str = ""
+    default_steps: int = 2000
+
+    kind: ClassVar[str] = "function"
+
+    def __post_init__(self):
+        set_field = functools.partial(object.__setattr__, self)
+        name = self.name or (Path(self.data).stem if isinstance(self.data, _PATH) else "table")
+        set_field("name", name)
+        set_field("target", _names("target", self.target))
+        others = [str(c) for c in self._frame.columns if c not in self.target]
+        set_field("inputs", _names("inputs", others if self.inputs is None else self.inputs))
+        if both := set(self._inputs) & set(self.target):
+            raise UserError(f"Column {min(both)!r} is a target and cannot be an input as well.")
+        if not 0.0 < self.test_fraction < 1.0:
+            raise must("'test_fraction' of Table", "between 0 and 1", self.test_fraction)
+        # Bad data is an error here, where the table is named, not somewhere in a training.
+        if len(self._xy[0]) < 2:
+            raise UserError(f"Table {name!r} has one row and needs two: to train and to test.")
+        _ = self.scaler, self.target_scaler
+
+    @property
+    def domain(self) -> Sequence[Interval]:
+        return ((-1.0, 1.0),) * self.n_in
+
+    @property
+    def n_in(self) -> int:
+        return len(self._inputs)
+
+    @property
+    def n_out(self) -> int:
+        return len(self.target)
+
+    @functools.cached_property
+    def scaler(self) -> Scaler:
+        """From the inputs' units to [-1, 1]."""
+        return Scaler.to_interval(self._xy[0], self._inputs)
+
+    @functools.cached_property
+    def target_scaler(self) -> Scaler:
+        """From the targets' units to mean 0 and standard deviation 1."""
+        return Scaler.standard(self._xy[1], tuple(self.target))
+
+    def arrays(self, dtype: DTypeLike = "float32") -> dict[str, np.ndarray]:
+        """The data of a training, scaled: `x` (N, n_in), `y` (N, n_out), `x_test`, `y_test`."""
+        x, y = self.scaler.apply(self._xy[0]), self.target_scaler.apply(self._xy[1])
+        train, test = self._split
+        data = {"x": x[train], "y": y[train], "x_test": x[test], "y_test": y[test]}
+        return {name: array.astype(dtype) for name, array in data.items()}
+
+    def evaluation(self) -> tuple[np.ndarray, np.ndarray]:
+        """The test rows, scaled: float64 (M, n_in), (M, n_out)."""
+        data = self.arrays(np.float64)
+        return data["x_test"], data["y_test"]
+
+    def ntk_points(self, n: int = 256) -> dict[str, np.ndarray]:
+        """Rows of `arrays()` for a tangent kernel: training rows drawn by the seed, ascending."""
+        n_train = len(self._split[0])
+        return {"x": np.sort(permutation(f"table/{self.seed}/ntk", n_train)[:n])}
+
+    @property
+    def _inputs(self) -> tuple[str, ...]:
+        return tuple(self.inputs or ())
+
+    @functools.cached_property
+    def _frame(self) -> "pd.DataFrame":
+        return read_frame(self.data)
+
+    @functools.cached_property
+    def _xy(self) -> tuple[np.ndarray, np.ndarray]:
+        xy = numbers(self._frame, (*self._inputs, *self.target))
+        return xy[:, : self.n_in], xy[:, self.n_in :]
+
+    @functools.cached_property
+    def _split(self) -> tuple[np.ndarray, np.ndarray]:
+        """The rows for training and for testing, each ascending."""
+        rows = len(self._xy[0])
+        n_test = min(max(1, round(rows * self.test_fraction)), rows - 1)
+        order = permutation(f"table/{self.seed}", rows)
+        return np.sort(order[n_test:]), np.sort(order[:n_test])
+
+
+def _names(what: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    names = (given,) if isinstance(given, str) else tuple(given)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise must(f"'{what}' of Table", "one or more names of columns", given)
+    if len(set(names)) < len(names):
+        raise must(f"'{what}' of Table", "names of distinct columns", given)
+    return names
