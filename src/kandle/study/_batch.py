@@ -1,0 +1,91 @@
+"""Batches: runs of one shape that train together in one compiled program."""
+
+import heapq
+import itertools
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kandle._errors import UserError
+from kandle.study._cost import DEFAULT, CostModel
+from kandle.study._spec import FIELDS, RunSpec
+
+# The model puts a batch at a third of the five minutes it may take: it is right to a factor, not
+# to a percent, and a smaller batch is sooner stored.
+_LONGEST = 100.0
+_SHORTEST = 8.0
+_MOST_RUNS = 32
+
+# What runs of a batch need not share: the program takes weights as arguments.
+_MEMBER = ("scheme", "alpha", "beta", "gain", "settings", "seed", "replicate")
+_SHARED = operator.attrgetter(*(name for name in FIELDS if name not in _MEMBER))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Runs that differ in their start alone, and what they cost together in seconds of one core."""
+
+    specs: tuple[RunSpec, ...]
+    cost: float
+    crashes: int = 0
+    """How often the worker died when a batch of this one run was tried."""
+
+    def __len__(self) -> int:
+        return len(self.specs)
+
+    def halves(self) -> list["Batch"]:
+        """The batch in two, each with its share of the cost."""
+        middle = (len(self) + 1) // 2
+        parts = self.specs[:middle], self.specs[middle:]
+        return [Batch(part, self.cost * len(part) / len(self)) for part in parts if part]
+
+
+def shape(spec: RunSpec) -> tuple:
+    """What decides whether two runs can train together."""
+    # A layer that standardises its basis is another program.
+    return _SHARED(spec), spec.scheme == "lecun-normalized"
+
+
+def batches(specs: Iterable[RunSpec], *, slots: int = 1, model: CostModel = DEFAULT) -> list[Batch]:
+    """Group runs by shape and cut the groups so that a batch is short, most expensive batch first.
+
+    A batch is meant to end well within five minutes where one run does, and to be short enough
+    that `slots` workers end together. The parts of a group differ by one run at most, so that few
+    programs are compiled. The result depends on its arguments alone.
+    """
+    groups: dict[tuple, list[RunSpec]] = {}
+    for spec in specs:
+        groups.setdefault(shape(spec), []).append(spec)
+    costs = {key: model.run(group[0]) for key, group in groups.items()}
+    total = sum(costs[key] * len(group) for key, group in groups.items())
+    longest = min(_LONGEST, max(_SHORTEST, total / (4 * slots)))
+    made = [
+        Batch(tuple(part), costs[key] * len(part))
+        for key, group in groups.items()
+        for part in _parts(group, min(_MOST_RUNS, max(1, int(longest / costs[key]))))
+    ]
+    return sorted(made, key=lambda batch: -batch.cost)
+
+
+def shard(specs: Sequence[RunSpec], index: int, count: int) -> list[RunSpec]:
+    """The runs of shard `index` of `count` (from 1), of nearly equal cost and disjoint.
+
+    It depends on the study alone, never on what a store holds, so that all shards agree.
+    """
+    if not 1 <= index <= count:
+        raise UserError(f"A shard must be I/N with 1 <= I <= N. Got {index}/{count} instead.")
+    loads = [(0.0, i) for i in range(count)]
+    chosen: list[RunSpec] = []
+    for batch in batches(specs, slots=count):
+        load, i = heapq.heappop(loads)
+        heapq.heappush(loads, (load + batch.cost, i))
+        if i == index - 1:
+            chosen += batch.specs
+    return chosen
+
+
+def _parts(group: list[RunSpec], most: int) -> list[list[RunSpec]]:
+    count = -(-len(group) // most)
+    size, rest = divmod(len(group), count)
+    ends = itertools.accumulate([size + 1] * rest + [size] * (count - rest))
+    return [group[end - size - (i < rest) : end] for i, end in enumerate(ends)]

@@ -1,0 +1,233 @@
+"""The built-in studies, in the form of a study file, and how a study is found by name or file.
+
+At scale `paper` each is exactly the paper's design. The other scales choose among its runs;
+`smoke` alone also shortens training, and its rows carry the steps they had.
+"""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+from kandle._errors import UserError, unknown
+from kandle.study._catalogue import FEYNMAN, FUNCTIONS, PDES
+from kandle.study._declare import declare, load
+from kandle.study._study import Study
+
+_EXPONENTS = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0]
+_SEARCHED = [
+    {"name": "baseline", "seeds": 5},
+    {"name": "lecun-numerical", "seeds": 5},
+    {"name": "lecun-normalized", "seeds": 5},
+    {"name": "glorot", "seeds": 5},
+    {"name": "power-law", "seeds": 3, "alpha": _EXPONENTS, "beta": _EXPONENTS},
+]
+_TRACED = ["baseline", "lecun-numerical", "glorot", "power-law"]
+_SMALL_AND_LARGE = ["small", "large"]
+_TINY = [{"G": 5, "width": 2, "depth": 1}]
+
+
+def _traced(seeds: int) -> list[dict[str, Any]]:
+    return [{"name": name, "seeds": seeds} for name in _TRACED]
+
+
+def _constant_and_decaying(factor: float, every: int) -> list[dict[str, Any]]:
+    """Adam at 1e-3, as it is and multiplied by `factor` every so many steps, continuously."""
+    decaying = {"name": "exponential", "factor": factor, "every": every}
+    return [{"name": "adam", "learning_rate": 1e-3, "schedule": ["constant", decaying]}]
+
+
+DECLARATIONS: dict[str, dict[str, Any]] = {
+    "functions": {
+        "description": "Grid search over architectures and exponents on five functions",
+        "problems": FUNCTIONS,
+        "grids": [5, 10, 20, 40],
+        "widths": [2, 4, 8, 16, 32, 64],
+        "depths": [1, 2, 3, 4],
+        "steps": 2000,
+        "schemes": _SEARCHED,
+        "scales": {
+            "smoke": {
+                "widths": [2],
+                "depths": [1],
+                "alphas": [0.25, 1.0],
+                "betas": [1.0, 1.75],
+                "seeds": 1,
+                "steps": 10,
+            },
+            "quick": {
+                "problems": ["f1", "f3", "f5"],
+                "grids": [5, 20],
+                "widths": [4, 16],
+                "depths": [2],
+                "alphas": [0.25],
+                "betas": [1.0, 1.75],
+                "seeds": 2,
+            },
+            "overnight": {
+                "widths": [4, 16],
+                "depths": [1, 3],
+                "seeds": {
+                    "baseline": 3,
+                    "lecun-numerical": 3,
+                    "lecun-normalized": 3,
+                    "glorot": 3,
+                    "power-law": 1,
+                },
+            },
+        },
+    },
+    "pdes": {
+        "description": "Grid search over architectures and exponents on three PDEs",
+        "problems": PDES,
+        "grids": [5, 10, 20],
+        "widths": [2, 4, 8, 16, 32, 64],
+        "depths": [1, 2, 3, 4],
+        "steps": 5000,
+        "schemes": _SEARCHED,
+        "scales": {
+            "smoke": {
+                "widths": [2],
+                "depths": [1],
+                "alphas": [0.25, 1.0],
+                "betas": [1.0, 1.75],
+                "seeds": 1,
+                "steps": 5,
+            },
+            "quick": {
+                "problems": ["allen-cahn"],
+                "grids": [5],
+                "widths": [4],
+                "depths": [2],
+                "schemes": ["baseline", "glorot", "power-law"],
+                "alphas": [0.25],
+                "betas": [1.0],
+                "seeds": 1,
+            },
+            "overnight": {
+                "widths": [4, 16],
+                "depths": [1, 2],
+                "seeds": {
+                    "baseline": 3,
+                    "lecun-numerical": 3,
+                    "lecun-normalized": 3,
+                    "glorot": 3,
+                    "power-law": 1,
+                },
+            },
+        },
+    },
+    "feynman": {
+        "description": "Twenty Feynman equations, small and large architecture",
+        "problems": FEYNMAN,
+        "architectures": _SMALL_AND_LARGE,
+        "steps": 2000,
+        "schemes": [{"name": name, "seeds": 5} for name in ("baseline", "glorot", "power-law")],
+        "scales": {
+            "smoke": {"seeds": 1, "steps": 5},
+            "quick": {
+                "problems": ["I.12.11", "I.26.2", "I.40.1", "II.11.27"],
+                "architectures": ["small"],
+                "seeds": 2,
+            },
+            "overnight": {"seeds": 3},
+        },
+    },
+    "curves-functions": {
+        "description": "Loss curves on the functions, constant and decaying learning rate",
+        "problems": FUNCTIONS,
+        "architectures": _SMALL_AND_LARGE,
+        "steps": 2000,
+        "schemes": _traced(5),
+        "optimizers": _constant_and_decaying(0.9, 50),
+        "curve": "all",
+        "scales": {
+            "smoke": {"seeds": 1, "steps": 5},
+            "quick": {"problems": ["f3"], "architectures": ["small"], "seeds": 2},
+            "overnight": {"seeds": 3},
+        },
+    },
+    "curves-pdes": {
+        "description": "Loss curves on the PDEs, constant and decaying learning rate",
+        "problems": PDES,
+        "architectures": _SMALL_AND_LARGE,
+        "steps": 5000,
+        "schemes": _traced(5),
+        "optimizers": _constant_and_decaying(0.85, 100),
+        "curve": "all",
+        "scales": {
+            "smoke": {"seeds": 1, "steps": 3},
+            "quick": {"problems": ["burgers"], "architectures": _TINY, "seeds": 1},
+            "overnight": {"seeds": 2},
+        },
+    },
+    "ntk-functions": {
+        "description": "Spectra of the tangent kernel while the functions are learned",
+        "problems": FUNCTIONS,
+        "architectures": ["large"],
+        "steps": 2000,
+        "schemes": _traced(1),
+        "dtypes": ["float64"],
+        "checkpoints": 5,
+        "scales": {
+            "smoke": {"steps": 4},
+            "quick": {"problems": ["f3"], "architectures": ["small"]},
+            "overnight": {},
+        },
+    },
+    "ntk-pdes": {
+        "description": "Spectra of the tangent kernel while the PDEs are solved",
+        "problems": PDES,
+        "architectures": ["large"],
+        "steps": 5000,
+        "schemes": _traced(1),
+        "dtypes": ["float64"],
+        "checkpoints": 6,
+        "scales": {
+            "smoke": {"steps": 5},
+            "quick": {"problems": ["allen-cahn"], "architectures": _TINY},
+            "overnight": {},
+        },
+    },
+    "ntk-exponents": {
+        "description": "Spectra of the tangent kernel for every pair of exponents",
+        "problems": ["f3", "burgers"],
+        "architectures": ["large"],
+        "schemes": [{"name": "power-law", "seeds": 1, "alpha": _EXPONENTS, "beta": _EXPONENTS}],
+        "dtypes": ["float64"],
+        "checkpoints": 3,
+        "scales": {
+            "smoke": {"alphas": [0.25, 1.0], "betas": [1.0, 1.75], "steps": 2},
+            "quick": {
+                "problems": ["f3"],
+                "architectures": ["small"],
+                "alphas": [0.25, 1.0],
+                "betas": [0.25, 1.0, 1.75],
+            },
+            "overnight": {"alphas": [0.0, 0.25, 1.0, 1.75], "betas": [0.0, 0.25, 1.0, 1.75]},
+        },
+    },
+}
+
+
+def names() -> list[str]:
+    """The names of the built-in studies."""
+    return list(DECLARATIONS)
+
+
+def get(study: str | Path | Study) -> Study:
+    """A study by its built-in name or from a TOML file; a `Study` is returned as it is."""
+    if isinstance(study, Study):
+        return study
+    if isinstance(study, str) and study in DECLARATIONS:
+        return _built_in(study)
+    path = Path(study)
+    if path.suffix == ".toml" or path.is_file():
+        if not path.is_file():
+            raise UserError(f"There is no study file {path}.")
+        return load(path)
+    raise unknown("study", str(study), [*DECLARATIONS, "or a file FILE.toml"])
+
+
+@functools.cache
+def _built_in(name: str) -> Study:
+    return declare({"name": name, **DECLARATIONS[name]})

@@ -1,0 +1,172 @@
+"""The driver: runs what a store lacks, stores what comes back, and decides what to do about what
+does not.
+"""
+
+import heapq
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+import kandle
+from kandle.store import Outcome, Store
+from kandle.study._batch import Batch, batches
+from kandle.study._executor import Done, Executor, Lost
+from kandle.study._spec import RunSpec
+
+# So many workers must die under one and the same run before it is given up.
+_CRASHES = 3
+
+
+@dataclass
+class Progress:
+    """How far a study is."""
+
+    planned: int
+    stored: int
+    slots: int
+    cost_left: float
+    started: float = field(default_factory=time.monotonic)
+    trained: int = 0
+    diverged: int = 0
+    failed: int = 0
+    busy: float = 0.0
+    cost_done: float = 0.0
+    best: dict[str, tuple[float, RunSpec]] = field(default_factory=dict)
+    """The lowest loss on each problem, and the run that has it."""
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def done(self) -> int:
+        return self.stored + self.trained + self.failed
+
+    @property
+    def seconds_left(self) -> float | None:
+        """What the batches so far say of those to come; None before the first."""
+        if not self.cost_done:
+            return None
+        return self.cost_left * (self.busy / self.cost_done) / max(self.slots, 1)
+
+    def count(self, spec: RunSpec, outcome: Outcome) -> None:
+        if outcome.status == "failed":
+            self.failed += 1
+            return
+        self.trained += 1
+        self.diverged += outcome.status == "diverged"
+        lowest = self.best.get(spec.problem)
+        if outcome.status == "ok" and (lowest is None or outcome.loss < lowest[0]):
+            self.best[spec.problem] = outcome.loss, spec
+
+
+class Watcher(Protocol):
+    """Is shown the progress now and then, and told what goes wrong."""
+
+    def show(self, progress: Progress) -> None: ...
+    def note(self, message: str) -> None: ...
+
+
+def drive(
+    specs: Sequence[RunSpec],
+    store: Store,
+    executor: Executor,
+    watcher: Watcher,
+    *,
+    command: str = "",
+    scale: str = "",
+    retry_failed: bool = False,
+) -> Progress:
+    """Run those of `specs` that `store` lacks, most expensive batch first; return how it ended.
+
+    A batch whose worker dies or raises is cut in halves and tried again, down to single runs; a
+    run under which three workers died, or that raises by itself, is stored as failed with its
+    reason. All that was stored stays stored whatever happens here.
+    """
+    missing = store.missing(specs, retry_failed=retry_failed)
+    queue = _Queue(batches(missing, slots=executor.slots))
+    progress = Progress(len(specs), len(specs) - len(missing), executor.slots, queue.cost)
+    session = _begin(store, specs, progress, command, scale)
+    ended = "stopped"
+    try:
+        watcher.show(progress)
+        under_way = 0
+        while queue or under_way:
+            while queue and under_way < executor.slots:
+                executor.submit(queue.pop())
+                under_way += 1
+            for report in executor.wait(1.0):
+                under_way -= 1
+                if isinstance(report, Done):
+                    finished = list(zip(report.batch.specs, report.outcomes, strict=True))
+                    progress.busy += report.seconds
+                    progress.cost_done += report.batch.cost
+                    progress.cost_left -= report.batch.cost
+                else:
+                    finished = _given_up(report, queue, watcher)
+                    progress.cost_left -= report.batch.cost * len(finished) / len(report.batch)
+                store.add_many(finished, session=session)
+                for spec, outcome in finished:
+                    progress.count(spec, outcome)
+            progress.slots = executor.slots
+            watcher.show(progress)
+        ended = "complete"
+    finally:
+        store.execute("UPDATE sessions SET ended = ? WHERE id = ?", (ended, session))
+    return progress
+
+
+def _given_up(report: Lost, queue: "_Queue", watcher: Watcher) -> list[tuple[RunSpec, Outcome]]:
+    """Queue what is worth another try, and return the runs that are not, as failed."""
+    batch = report.batch
+    first = batch.specs[0]
+    what = f"{len(batch)} runs of {first.study} {first.problem}" if len(batch) > 1 else "a run"
+    if len(batch) > 1:
+        watcher.note(f"{what}: {report.reason}; trying again in halves")
+        queue.push(batch.halves())
+        return []
+    if report.again and batch.crashes + 1 < _CRASHES:
+        watcher.note(f"{what}: {report.reason}; trying again")
+        queue.push([Batch(batch.specs, batch.cost, batch.crashes + 1)])
+        return []
+    watcher.note(
+        f"{first.study} {first.problem} {first.scheme} seed {first.seed} failed: {report.reason}"
+    )
+    return [(first, Outcome("failed", reason=report.reason, version=kandle.__version__))]
+
+
+def _begin(
+    store: Store, specs: Sequence[RunSpec], progress: Progress, command: str, scale: str
+) -> int:
+    study = specs[0].study if specs else ""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return store.execute(
+        "INSERT INTO sessions (study, scale, command, started, planned, done) VALUES (?, ?, ?, ?, ?, ?)",
+        (study, scale, command, now, progress.planned, progress.stored),
+    )
+
+
+class _Queue:
+    """Batches to be run, the most expensive first; of equals, the one that came first."""
+
+    def __init__(self, waiting: Iterable[Batch]):
+        self._heap: list[tuple[float, int, Batch]] = []
+        self._count = 0
+        self.push(waiting)
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    @property
+    def cost(self) -> float:
+        return sum(batch.cost for _, _, batch in self._heap)
+
+    def push(self, waiting: Iterable[Batch]) -> None:
+        for batch in waiting:
+            heapq.heappush(self._heap, (-batch.cost, self._count, batch))
+            self._count += 1
+
+    def pop(self) -> Batch:
+        return heapq.heappop(self._heap)[2]
