@@ -1,0 +1,272 @@
+"""The layer and the network: values, shapes, derivatives, statistics, bad input."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from kandle import KAN, init, kernels
+from kandle._errors import UserError
+from kandle.nn import KANLayer
+from kandle.splines import SplineBasis, evaluate
+
+X = np.random.default_rng(0).uniform(-1, 1, (12, 2))
+
+
+@pytest.fixture(autouse=True)
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(params=kernels.BACKENDS)
+def backend(request):
+    try:
+        return kernels.check_backend(request.param)
+    except UserError:
+        pytest.skip(f"the {request.param} backend is not available here")
+
+
+def network(widths=(2, 4, 3, 1), scheme="glorot", seed=0, **options):
+    options = {"grid": 5, "dtype": jnp.float64, "backend": "dense", **options}
+    return KAN(widths, init=scheme, key=jax.random.key(seed), **options)
+
+
+def by_hand(model, x):
+    """Eq. 1 layer by layer, with the normalization of Eq. 4 where the layer asks for it."""
+    for layer in model.layers:
+        B = np.asarray(evaluate(x, layer.basis))  # (N, n_in, n_basis)
+        if layer.normalized:
+            B = (B - B.mean(0)) / np.sqrt(B.var(0) + 1e-5)
+        y = np.einsum("oi,oim,nim->no", layer.c, layer.b, B)
+        if layer.residual is not None:
+            y += np.asarray(layer.residual(x)) @ layer.r.T
+        x = y if layer.bias is None else y + layer.bias
+    return x
+
+
+@pytest.mark.parametrize("scheme", ["glorot", "lecun-normalized"])
+def test_value_is_the_equation_layer_by_layer(backend, scheme):
+    model = network(scheme=scheme, backend=backend)
+    np.testing.assert_allclose(model(X), by_hand(model, X), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"residual": None},
+        {"residual": "tanh"},
+        {"bias": False},
+        {"grid": [5, 10, 3]},
+        {"degree": 2, "domain": (-2.0, 2.0)},
+    ],
+)
+def test_options_reach_the_layers(options):
+    model = network(**options)
+    np.testing.assert_allclose(model(X), by_hand(model, X), rtol=1e-11, atol=1e-11)
+    assert [layer.basis.grid for layer in model.layers] == list(options.get("grid", [5, 5, 5]))
+    assert all((layer.bias is None) == (options.get("bias") is False) for layer in model.layers)
+    assert all((layer.r is None) == (layer.residual is None) for layer in model.layers)
+
+
+@pytest.mark.parametrize("leading", [(), (12,), (3, 4), (2, 2, 3)])
+def test_any_leading_axes(leading):
+    model = network()
+    x = X[: int(np.prod(leading))].reshape(*leading, 2)
+    assert model(x).shape == (*leading, 1)
+    np.testing.assert_allclose(model(x).ravel(), model(X)[: max(1, x.size // 2)].ravel())
+
+
+def test_weights_have_the_documented_shapes_and_layers_differ():
+    model = network((2, 3, 3, 3, 1))
+    assert model.widths == (2, 3, 3, 3, 1)
+    first = model.layers[0]
+    shapes = [a.shape for a in (first.r, first.c, first.b, first.bias)]
+    assert shapes == [(3, 2), (3, 2), (3, 2, 8), (3,)]
+    assert not np.allclose(model.layers[1].b, model.layers[2].b)
+    np.testing.assert_array_equal(first.bias, 0)
+    np.testing.assert_array_equal(first.c, 1)
+
+
+def test_same_key_same_network():
+    a, b, other = network(seed=0), network(seed=0), network(seed=1)
+    assert eqx.tree_equal(a, b)
+    assert not np.allclose(a.layers[0].b, other.layers[0].b)
+
+
+def test_network_is_a_pytree_under_transformations():
+    models = [network(seed=s) for s in range(3)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *models)
+    values = jax.jit(jax.vmap(lambda m: m(X)))(stacked)
+    gradients = jax.vmap(jax.grad(lambda m: jnp.sum(m(X) ** 2)))(stacked)
+    for i, model in enumerate(models):
+        np.testing.assert_allclose(values[i], model(X), rtol=1e-12)
+        alone = jax.grad(lambda m: jnp.sum(m(X) ** 2))(model)
+        np.testing.assert_allclose(gradients.layers[1].b[i], alone.layers[1].b, rtol=1e-10)
+
+
+def test_inputs_take_the_weights_type():
+    model = network(dtype=jnp.float32)
+    assert model(X).dtype == jnp.float32
+    assert model(np.zeros((3, 2), int)).dtype == jnp.float32
+
+
+# --- derivatives -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [((0, 1), (1,)), ((0, 1), (0, 1)), ((1,), ()), ((0,), (1,)), ((1, 0), (0,))],
+)
+def test_derivatives_agree_with_nested_autodiff(backend, first, second):
+    model = network(backend=backend)
+    got = jax.jit(lambda m, x: m.derivatives(x, first, second))(model, X)
+    u = lambda point: model(point)[0]  # noqa: E731
+    gradient, hessian = jax.vmap(jax.grad(u))(X), jax.vmap(jax.hessian(u))(X)
+    np.testing.assert_allclose(got.value, model(X), rtol=1e-12)
+    assert set(got.first) == set(first)
+    assert set(got.second) == set(second)
+    for i in first:
+        np.testing.assert_allclose(got.first[i][:, 0], gradient[:, i], rtol=1e-9, atol=1e-11)
+    for i in second:
+        np.testing.assert_allclose(got.second[i][:, 0], hessian[:, i, i], rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("residual", [jax.nn.silu, jnp.sin, None])
+def test_derivatives_are_differentiable_in_the_weights(backend, residual):
+    """A PDE loss through the jet and through nested autodiff has the same gradient."""
+    model = network(backend=backend, residual=residual)
+
+    def from_jet(model):
+        d = model.derivatives(X)
+        return jnp.mean((d.first[0] - d.second[1] * d.value + d.first[1] ** 2) ** 2)
+
+    def nested(model):
+        u = lambda point: model(point)[0]  # noqa: E731
+
+        def residual(point):
+            g, h = jax.grad(u)(point), jax.hessian(u)(point)
+            return g[0] - h[1, 1] * u(point) + g[1] ** 2
+
+        return jnp.mean(jax.vmap(residual)(X) ** 2)
+
+    got, wanted = jax.jit(jax.grad(from_jet))(model), jax.jit(jax.grad(nested))(model)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
+
+
+def test_derivatives_keep_leading_axes():
+    d = network().derivatives(X.reshape(3, 4, 2))
+    assert d.value.shape == d.first[0].shape == d.second[1].shape == (3, 4, 1)
+
+
+# --- LeCun-normalized --------------------------------------------------------------------------
+
+
+def test_frozen_statistics_predict_a_row_alone_as_in_the_batch():
+    model = network(scheme="lecun-normalized")
+    frozen = model.freeze(X)
+    np.testing.assert_allclose(frozen(X), model(X), rtol=1e-12)
+    np.testing.assert_allclose([frozen(x) for x in X], model(X), rtol=1e-10)
+    assert not np.allclose(model(X[:2]), model(X)[:2], rtol=1e-3)
+
+
+def test_freezing_leaves_other_schemes_as_they_are():
+    model = network()
+    assert eqx.tree_equal(model.freeze(X), model)
+
+
+def test_batch_statistics_are_constants_under_the_derivatives():
+    """∂/∂x of the network frozen with the same batch."""
+    model = network(scheme="lecun-normalized")
+    got, frozen = model.derivatives(X), model.freeze(X)
+    u = lambda point: frozen(point)[0]  # noqa: E731
+    gradient, hessian = jax.vmap(jax.grad(u))(X), jax.vmap(jax.hessian(u))(X)
+    np.testing.assert_allclose(got.first[0][:, 0], gradient[:, 0], rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(got.second[1][:, 0], hessian[:, 1, 1], rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("way", ["value", "derivatives"])
+def test_weights_are_differentiated_through_the_statistics(way):
+    """Against finite differences; and frozen statistics give another gradient."""
+    model = network(scheme="lecun-normalized")
+
+    def loss(model):
+        if way == "value":
+            return jnp.mean(model(X) ** 2)
+        d = model.derivatives(X)
+        return jnp.mean((d.first[0] - 0.1 * d.second[1]) ** 2)
+
+    gradient = jax.grad(loss)(model)
+    leaves, structure = jax.tree.flatten(model)
+    # Steps of a size with the weights, so that no unit leaves its spline interval for another.
+    steps = [1e-6 * jnp.cos(jnp.arange(a.size, dtype=float)).reshape(a.shape) for a in leaves]
+    moved = [
+        loss(jax.tree.unflatten(structure, [a + s * d for a, d in zip(leaves, steps, strict=True)]))
+        for s in (1, -1)
+    ]
+    along = sum(jnp.vdot(g, d) for g, d in zip(jax.tree.leaves(gradient), steps, strict=True))
+    np.testing.assert_allclose(2 * along, moved[0] - moved[1], rtol=1e-5)
+    constant = jax.grad(loss)(model.freeze(X))
+    assert not np.allclose(gradient.layers[0].b, constant.layers[0].b, rtol=1e-2)
+    np.testing.assert_array_equal(constant.layers[0].mean, 0)
+
+
+# --- bad input ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"widths": [2]}, "'widths' of KAN must be"),
+        ({"widths": [2, 0, 1]}, "'widths' of KAN must be"),
+        ({"widths": [2, 2.5, 1]}, "'widths' of KAN must be"),
+        ({"widths": 3}, "'widths' of KAN must be"),
+        ({"grid": 0}, "'grid' must be"),
+        ({"grid": [5, 5]}, "'grid' of KAN must be one integer, or 1, one a layer"),
+        ({"degree": 9}, "'degree' must be"),
+        ({"domain": (1.0, -1.0)}, "'domain' must be"),
+        ({"residual": "silo"}, "Did you mean 'silu'"),
+        ({"residual": 3}, "'residual' must be"),
+        ({"bias": 1}, "'bias' of KAN must be"),
+        ({"init": "glorott"}, "Did you mean 'glorot'"),
+        ({"backend": "cuda"}, "Unknown backend 'cuda'"),
+        ({"key": 0}, r"'key' of KAN must be .* jax.random.key\(0\)"),
+        ({"dtype": "int32"}, "'dtype' must be"),
+    ],
+)
+def test_constructor_errors_name_the_argument(options, message):
+    arguments = {"widths": [2, 1], "key": jax.random.key(0), **options}
+    with pytest.raises(UserError, match=message):
+        KAN(arguments.pop("widths"), **arguments)
+
+
+def test_key_is_required_and_keyword_only():
+    with pytest.raises(TypeError, match="key"):
+        KAN([2, 1])  # pyright: ignore
+    with pytest.raises(TypeError):
+        KAN([2, 1], jax.random.key(0))  # pyright: ignore
+
+
+def test_inputs_of_another_width_are_refused():
+    with pytest.raises(UserError, match=r"last axis has 2 components. Got \(12, 3\)"):
+        network()(np.zeros((12, 3)))
+    with pytest.raises(UserError, match="'second' of derivatives"):
+        network().derivatives(X, first=(0,), second=(2,))
+    with pytest.raises(UserError, match="'first' of derivatives"):
+        network().derivatives(X, first=(0, 0), second=())
+
+
+def test_layers_that_do_not_fit_are_refused():
+    draw = {"residual": None, "bias": False, "init": init.Baseline(), "key": jax.random.key(0)}
+    a, b = (KANLayer.draw(2, 3, basis=SplineBasis(4), **draw) for _ in range(2))
+    with pytest.raises(UserError, match=r"'layers\[1\]' must be a layer of 3 inputs"):
+        KAN.from_layers([a, b])
+
+
+def test_non_finite_inputs_give_nan_rows():
+    x = X.copy()
+    x[3, 0], x[5, 1] = np.inf, np.nan
+    y = network()(x)
+    np.testing.assert_array_equal(np.isnan(y[:, 0]), np.isin(np.arange(12), [3, 5]))
