@@ -195,6 +195,13 @@ class Store:
         stored = {identity for (identity,) in self.query(f"SELECT identity FROM runs{condition}")}
         return [spec for spec in specs if spec.identity not in stored]
 
+    def failed(self, specs: Iterable[Any]) -> list[Any]:
+        """Those of `specs` that the store holds as failed."""
+        stored = {
+            name for (name,) in self.query("SELECT identity FROM runs WHERE status = 'failed'")
+        }
+        return [spec for spec in specs if spec.identity in stored] if stored else []
+
     def frame(self, study: str | None = None) -> "pd.DataFrame":
         """The runs as a pandas frame with the exported columns, one row a run, in the order they
         were stored.

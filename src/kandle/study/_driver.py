@@ -2,6 +2,7 @@
 does not.
 """
 
+import contextlib
 import heapq
 import time
 from collections.abc import Iterable, Sequence
@@ -10,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 import kandle
-from kandle.store import Outcome, Store
+from kandle.store import Outcome, Store, StoreError
 from kandle.study._batch import Batch, batches
 from kandle.study._executor import Done, Executor, Lost
 from kandle.study._spec import RunSpec
@@ -31,6 +32,8 @@ class Progress:
     trained: int = 0
     diverged: int = 0
     failed: int = 0
+    failed_before: int = 0
+    """Runs of the plan that the store holds as failed from an earlier session."""
     busy: float = 0.0
     cost_done: float = 0.0
     best: dict[str, tuple[float, RunSpec]] = field(default_factory=dict)
@@ -88,8 +91,8 @@ def drive(
     missing = store.missing(specs, retry_failed=retry_failed)
     queue = _Queue(batches(missing, slots=executor.slots))
     progress = Progress(len(specs), len(specs) - len(missing), executor.slots, queue.cost)
+    progress.failed_before = 0 if retry_failed else len(store.failed(specs))
     session = _begin(store, specs, progress, command, scale)
-    ended = "stopped"
     try:
         watcher.show(progress)
         under_way = 0
@@ -112,9 +115,12 @@ def drive(
                     progress.count(spec, outcome)
             progress.slots = executor.slots
             watcher.show(progress)
-        ended = "complete"
-    finally:
-        store.execute("UPDATE sessions SET ended = ? WHERE id = ?", (ended, session))
+    except BaseException:
+        # What went wrong may be the store itself; the error to see is the first one.
+        with contextlib.suppress(StoreError):
+            _end(store, session, "stopped")
+        raise
+    _end(store, session, "complete")
     return progress
 
 
@@ -143,9 +149,14 @@ def _begin(
     study = specs[0].study if specs else ""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return store.execute(
-        "INSERT INTO sessions (study, scale, command, started, planned, done) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO sessions (study, scale, command, started, planned, done) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
         (study, scale, command, now, progress.planned, progress.stored),
     )
+
+
+def _end(store: Store, session: int, how: str) -> None:
+    store.execute("UPDATE sessions SET ended = ? WHERE id = ?", (how, session))
 
 
 class _Queue:

@@ -56,7 +56,7 @@ class Executor(abc.ABC):
 
     @abc.abstractmethod
     def wait(self, timeout: float) -> list[Done | Lost]:
-        """What has become of batches since the last call; waits up to `timeout` seconds for news."""
+        """What has become of batches since the last call; waits up to `timeout` seconds."""
 
     @abc.abstractmethod
     def close(self) -> None:

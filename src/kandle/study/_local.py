@@ -113,16 +113,10 @@ class _Worker:
         self.batch: Batch | None = None
         self.ready = False
         self.served = 0
+        numbers = map(str, (theirs.fileno(), lifeline, os.getpid()))
         try:
             self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-c",
-                    _START,
-                    str(theirs.fileno()),
-                    str(lifeline),
-                    str(os.getpid()),
-                ],
+                [sys.executable, "-c", _START, *numbers],
                 pass_fds=(theirs.fileno(), lifeline),
                 env={**os.environ, **ONE_THREAD},
                 stdin=subprocess.DEVNULL,
@@ -150,7 +144,7 @@ class _Worker:
         return True
 
     def cause_of_death(self) -> str:
-        """Why a worker that closed its connection did so: signal or exit code, and its last words."""
+        """Why a worker closed its connection: signal or exit code, and its last words."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(5)
         code = self.process.poll()

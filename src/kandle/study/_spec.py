@@ -130,4 +130,4 @@ def _checked(key: str, value: Any) -> Any:
     truth: bool = isinstance(value, bool)
     if truth != (kind is bool) or not isinstance(value, _CLASSES[kind]):
         raise must(f"'{key}' of a run", _WORDS[kind], value)
-    return float(value) if key in _NUMBERS else value
+    return float(value) if key in _NUMBERS else value  # pyright: ignore[reportArgumentType]

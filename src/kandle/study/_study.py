@@ -113,23 +113,30 @@ class Study:
 
     def specs(self) -> list[RunSpec]:
         """Every run of the study, none twice, in a fixed order."""
-        starts = [
-            (fields, seed)
-            for axis in self.schemes
-            for fields in axis.fields()
-            for seed in axis.seeds
-        ]
+        starts = self._starts()
         made = [
             RunSpec(**common, **fields, seed=seed)
-            for common in self._trainings()
+            for common in self.trainings()
             for fields, seed in starts
         ]
         names = [axis.name for axis in self.schemes]
         # Only a scheme that is listed twice can make a run twice.
         return made if len(set(names)) == len(names) else list(dict.fromkeys(made))
 
-    def _trainings(self) -> Iterator[dict[str, Any]]:
-        """The fields that runs of one problem, architecture and way of training share."""
+    def __len__(self) -> int:
+        """How many runs the study has, counted without making them."""
+        return sum(1 for _ in self.trainings()) * len(self._starts())
+
+    def _starts(self) -> list[tuple[dict[str, Any], int]]:
+        return [
+            (fields, seed)
+            for axis in self.schemes
+            for fields in axis.fields()
+            for seed in axis.seeds
+        ]
+
+    def trainings(self) -> Iterator[dict[str, Any]]:
+        """The fields that runs of one problem, architecture and way of training share, in order."""
         ways = list(
             itertools.product(
                 self.architectures, self.degrees, self.optimizers, self.dtypes, self.biases

@@ -1,0 +1,334 @@
+"""`kandle study`: declare a grid, run it anywhere, never lose a run."""
+
+import argparse
+import json
+import shlex
+import sys
+from typing import Any
+
+from kandle._errors import UserError
+
+_STORE = "kandle-out/store"
+
+
+def add(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "study",
+        help="plan and run grids of trainings, look at and exchange their results",
+        description="Plan and run grids of trainings into a store, look at and exchange results.",
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    listing = actions.add_parser("list", help="the built-in studies")
+    listing.set_defaults(run=_list)
+
+    plan = actions.add_parser("plan", help="count runs and batches, without training")
+    _add_selection(plan)
+    plan.add_argument("--json", action="store_true", help="print JSON")
+    plan.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="measure this machine (a minute) and tell core-hours",
+    )
+    plan.set_defaults(run=_plan)
+
+    run = actions.add_parser("run", help="train what the store lacks")
+    _add_selection(run)
+    _add_store(run)
+    run.add_argument("--workers", type=_positive, help="worker processes (default: one a core)")
+    run.add_argument(
+        "--ray",
+        nargs="?",
+        const="",
+        metavar="ADDRESS",
+        help="train on the Ray cluster at ADDRESS; without one, start a local cluster",
+    )
+    run.add_argument(
+        "--batch-cpus", type=_resource, default=1, help="CPUs a batch asks of Ray (default: 1)"
+    )
+    run.add_argument(
+        "--batch-gpus",
+        type=_resource,
+        default=0,
+        help="GPUs a batch asks of Ray, or a share of one",
+    )
+    run.add_argument("--retry-failed", action="store_true", help="try failed runs once more")
+    run.set_defaults(run=_run)
+
+    status = actions.add_parser("status", help="what a store holds and how its sessions went")
+    _add_store(status)
+    status.add_argument("--json", action="store_true", help="print JSON")
+    status.set_defaults(run=_status)
+
+    export = actions.add_parser("export", help="write rows as CSV or Parquet")
+    _add_store(export)
+    export.add_argument("--out", required=True, metavar="FILE", help="FILE.csv or FILE.parquet")
+    export.add_argument("--study", help="only this study's rows")
+    export.set_defaults(run=_export)
+
+    importing = actions.add_parser("import", help="read rows from CSV or Parquet")
+    importing.add_argument("file", metavar="FILE", help="FILE.csv or FILE.parquet")
+    _add_store(importing)
+    importing.set_defaults(run=_import)
+
+    merge = actions.add_parser("merge", help="put the runs of other stores into one")
+    merge.add_argument("sources", nargs="+", metavar="STORE", help="stores to read")
+    _add_store(merge)
+    merge.set_defaults(run=_merge)
+
+
+def _add_selection(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("study", metavar="STUDY", help="a built-in name, or a study file FILE.toml")
+    parser.add_argument(
+        "--scale", default="paper", help="smoke, quick, overnight or paper (default: paper)"
+    )
+    axes = parser.add_argument_group(
+        "axes", "replace the study's own; several values are separated by commas"
+    )
+    axes.add_argument("--problems", type=_names)
+    axes.add_argument("--architectures", type=_names, help="small, large")
+    axes.add_argument("--grids", type=_numbers(int))
+    axes.add_argument("--widths", type=_numbers(int))
+    axes.add_argument("--depths", type=_numbers(int))
+    axes.add_argument("--schemes", type=_names)
+    axes.add_argument("--alphas", type=_numbers(float))
+    axes.add_argument("--betas", type=_numbers(float))
+    axes.add_argument("--seeds", type=_positive, help="so many seeds for every scheme")
+    axes.add_argument("--steps", type=_positive)
+    parser.add_argument(
+        "--shard", type=_shard, metavar="I/N", help="part I of N, of equal cost, for a job array"
+    )
+
+
+def _add_store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--store", default=_STORE, metavar="DIR", help=f"directory of the store (default: {_STORE})"
+    )
+
+
+def _list(arguments: argparse.Namespace) -> None:
+    from kandle import study
+
+    for name in study.names():
+        found = study.get(name)
+        counts = ", ".join(f"{scale} {len(found.at_scale(scale)):,}" for scale in study.SCALES)
+        print(f"{name:<18}{found.description}\n{'':<18}runs: {counts}")
+
+
+_AXES = (
+    *("problems", "architectures", "grids", "widths", "depths"),
+    *("schemes", "alphas", "betas", "seeds", "steps"),
+)
+
+
+def _given_axes(arguments: argparse.Namespace) -> dict[str, Any]:
+    chosen = {name: getattr(arguments, name) for name in _AXES}
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+def _selected(arguments: argparse.Namespace) -> Any:
+    from kandle import study
+
+    axes = study.Axes.from_dict("option ", _given_axes(arguments))
+    return study.plan(study.get(arguments.study), arguments.scale, axes, part=arguments.shard)
+
+
+def _command(arguments: argparse.Namespace) -> str:
+    """The command that goes on where this one stops."""
+    words = ["kandle", "study", "run", arguments.study, "--scale", arguments.scale]
+    for name, value in _given_axes(arguments).items():
+        several = value if isinstance(value, list) else [value]
+        words += [f"--{name}", ",".join(map(str, several))]
+    words += ["--store", arguments.store]
+    if arguments.shard:
+        words += ["--shard", "{}/{}".format(*arguments.shard)]
+    if arguments.workers:
+        words += ["--workers", str(arguments.workers)]
+    if arguments.ray is not None:
+        words += ["--ray", *([arguments.ray] if arguments.ray else [])]
+    return shlex.join(words)
+
+
+def _plan(arguments: argparse.Namespace) -> None:
+    from kandle import study
+    from kandle.study._local import usable_cores
+
+    found = _selected(arguments)
+    made = found.batches(usable_cores())
+    told: dict[str, Any] = {
+        "study": found.study.name,
+        "scale": found.scale,
+        "runs": found.runs,
+        "aggregated": found.aggregated,
+        "final": found.final,
+        "batches": len(made),
+        "runs_a_batch": max(map(len, made), default=0),
+    }
+    if arguments.calibrate:
+        model = study.calibrate(found.specs)
+        told["core_hours"] = round(sum(map(model.run, found.specs)) / 3600, 3)
+        told["step_seconds"] = {
+            "overhead": model.overhead,
+            "function_edge_point": model.function,
+            "pde_edge_point": model.pde,
+        }
+    if arguments.json:
+        print(json.dumps(told, indent=2))
+        return
+    part = f", part {arguments.shard[0]} of {arguments.shard[1]}" if arguments.shard else ""
+    print(f"{told['study']} at scale {told['scale']}{part}")
+    print(f"  {told['runs']:>9,} runs")
+    print(f"  {told['aggregated']:>9,} configurations, whatever the seed")
+    print(f"  {told['final']:>9,} with the best exponents chosen")
+    print(f"  {told['batches']:>9,} batches of up to {told['runs_a_batch']} runs")
+    if arguments.calibrate:
+        print(f"  {told['core_hours']:>9,.1f} core-hours on this machine, by a short measurement")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from kandle import study
+    from kandle.store import Store
+    from kandle.study._display import clock
+
+    found = _selected(arguments)
+    command = _command(arguments)
+    try:
+        ended = study.run(
+            found,
+            arguments.store,
+            executor=lambda: _executor(arguments),
+            retry_failed=arguments.retry_failed,
+            command=command,
+        )
+    except KeyboardInterrupt:
+        with Store.open(arguments.store) as store:
+            stored = len(found.specs) - len(store.missing(found.specs))
+        print(
+            f"Stopped: {stored:,} of {found.runs:,} runs are stored in {arguments.store}. "
+            f"Go on with: {command}",
+            file=sys.stderr,
+        )
+        return 130
+    failed = ended.failed + ended.failed_before
+    busy = ended.busy / (ended.elapsed * ended.slots) if ended.trained else 1.0
+    print(
+        f"{found.study.name}: {ended.planned - failed:,} of {ended.planned:,} runs are stored, "
+        f"{ended.trained:,} of them trained now in {clock(ended.elapsed)} "
+        f"({ended.diverged:,} diverged; workers busy {100 * busy:.1f} % of the time)"
+    )
+    if failed:
+        print(
+            f"{failed:,} runs failed: 'kandle study status --store {arguments.store}' tells why; "
+            "--retry-failed tries them again."
+        )
+    return 1 if failed else 0
+
+
+def _executor(arguments: argparse.Namespace) -> Any:
+    from kandle import study
+
+    if arguments.ray is None:
+        return study.LocalExecutor(arguments.workers)
+    return study.RayExecutor(
+        arguments.ray or None,
+        workers=arguments.workers,
+        cpus=arguments.batch_cpus,
+        gpus=arguments.batch_gpus,
+    )
+
+
+def _status(arguments: argparse.Namespace) -> None:
+    from kandle import study
+    from kandle.store import Store
+    from kandle.study._status import lines
+
+    with Store.open(arguments.store) as store:
+        found = study.status(store)
+    print(json.dumps(found, indent=2) if arguments.json else "\n".join(lines(found)))
+
+
+def _export(arguments: argparse.Namespace) -> None:
+    from pathlib import Path
+
+    from kandle import study
+    from kandle.store import Store
+
+    with Store.open(arguments.store) as store:
+        rows = study.export(store, Path(arguments.out), arguments.study)
+    print(f"{rows:,} rows in {arguments.out}")
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from kandle import study
+    from kandle.store import Store
+
+    with Store.open(arguments.store, "w") as store:
+        told = study.import_rows(Path(arguments.file), store)
+    if told.ignored:
+        print(f"columns that mean nothing here were left out: {', '.join(told.ignored)}")
+    if told.repeated:
+        print(f"{told.repeated:,} rows repeat a configuration and are kept as further replicates")
+    return _gathered(arguments.file, told.gathered)
+
+
+def _merge(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from kandle.store import Store, merge
+
+    worst = 0
+    with Store.open(arguments.store, "w") as store:
+        for source in arguments.sources:
+            if Path(source).resolve() == Path(arguments.store).resolve():
+                raise UserError(f"The store {source} cannot be merged into itself.")
+            with Store.open(source) as other:
+                worst = max(worst, _gathered(source, merge(store, other)))
+    return worst
+
+
+def _gathered(source: str, told: Any) -> int:
+    print(f"{source}: {told.added:,} runs added, {told.kept:,} were there already")
+    if not told.conflicts:
+        return 0
+    shown = ", ".join(identity[:12] for identity in told.conflicts[:5])
+    print(
+        f"{source}: {len(told.conflicts):,} runs differ from those stored and were left out: "
+        f"{shown}" + (", …" if len(told.conflicts) > 5 else ""),
+        file=sys.stderr,
+    )
+    return 1
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+def _numbers(kind: type) -> Any:
+    def parse(text: str) -> list:
+        return [kind(value) for value in text.split(",")]
+
+    parse.__name__ = "list of whole numbers" if kind is int else "list of numbers"
+    return parse
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return value
+
+
+def _resource(text: str) -> float:
+    value = float(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"must not be negative, got {text}")
+    return value
+
+
+def _shard(text: str) -> tuple[int, int]:
+    index, slash, count = text.partition("/")
+    if not (slash and index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
+        raise argparse.ArgumentTypeError(f"must be I/N with 1 <= I <= N, got {text}")
+    return int(index), int(count)

@@ -1,0 +1,77 @@
+"""Measure what runs cost on this machine, by training a few of them for a short while."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from kandle.study._batch import Batch
+from kandle.study._catalogue import facts
+from kandle.study._cost import DEFAULT, CostModel, work
+from kandle.study._execute import TRAINER
+from kandle.study._executor import Done, Executor, Lost, StudyError
+from kandle.study._local import LocalExecutor
+from kandle.study._spec import RunSpec
+
+_SECONDS = 1.5  # to spend on a measurement, by the model's own guess
+_MEMBERS = 4
+
+
+def calibrate(specs: Sequence[RunSpec], *, runner: str = TRAINER) -> CostModel:
+    """The cost model with its overhead and rates as measured on one core of this machine.
+
+    For each kind of problem in `specs`, a narrow and a wide architecture are trained for two
+    lengths; the difference is what the steps cost without compiling, and the two architectures
+    tell overhead from work. Spectra and double precision keep the ratios of the default model.
+    """
+    model = DEFAULT
+    with LocalExecutor(1, runner=runner) as executor:
+        for kind in ("function", "pde"):
+            alike = [spec for spec in specs if facts(spec.problem).kind == kind]
+            if alike:
+                narrow, wide = _extremes(alike)
+                model = _fitted(model, kind, executor, narrow, wide)
+    return model
+
+
+def _extremes(specs: Sequence[RunSpec]) -> tuple[RunSpec, RunSpec]:
+    """The architectures near the first and the last decile of cost: the very largest takes too
+    long.
+    """
+    plain = [spec for spec in specs if spec.scheme != "lecun-normalized"] or list(specs)
+    ordered = sorted({work(spec): spec for spec in plain}.items())
+    return ordered[len(ordered) // 10][1], ordered[len(ordered) * 9 // 10][1]
+
+
+def _fitted(
+    model: CostModel, kind: str, executor: Executor, narrow: RunSpec, wide: RunSpec
+) -> CostModel:
+    least, most = _measured(executor, narrow), _measured(executor, wide)
+    factor = model.rate(wide) / getattr(model, kind)
+    more = work(wide) - work(narrow)
+    rate = (most - least) / more if more else most / work(wide)
+    overhead = max(0.0, least - rate * work(narrow)) if more else 0.0
+    return dataclasses.replace(model, overhead=overhead, **{kind: max(rate, 0.0) / factor})
+
+
+def _measured(executor: Executor, spec: RunSpec) -> float:
+    """Seconds a step and model."""
+    short = max(10, min(1000, round(_SECONDS / DEFAULT.step(spec) / _MEMBERS)))
+    # The first training of each length compiles; the second is the one that counts.
+    seconds = [
+        min(_seconds(executor, spec, steps) for _ in range(2)) for steps in (short, 3 * short)
+    ]
+    return max(seconds[1] - seconds[0], 1e-9) / (2 * short * _MEMBERS)
+
+
+def _seconds(executor: Executor, spec: RunSpec, steps: int) -> float:
+    members = tuple(
+        spec.replace(seed=seed, steps=steps, checkpoints="", curve="log")
+        for seed in range(_MEMBERS)
+    )
+    executor.submit(Batch(members, 0.0))
+    while not (reports := executor.wait(1.0)):
+        pass
+    match reports[0]:
+        case Done(seconds=seconds):
+            return seconds
+        case Lost(reason=reason):
+            raise StudyError(f"The measurement did not come through: {reason}.")

@@ -1,0 +1,119 @@
+"""Workers on a Ray cluster."""
+
+import functools
+from typing import Any
+
+from kandle._errors import MissingExtra
+from kandle.study._batch import Batch
+from kandle.study._environment import ONE_THREAD, prepare
+from kandle.study._execute import TRAINER, execute, load_runner, told
+from kandle.study._executor import Done, Executor, Lost, StudyError
+from kandle.study._local import usable_cores
+
+
+class RayExecutor(Executor):
+    """A Ray task a batch, on the cluster at `address` or on a local one that is started and
+    stopped here.
+
+    - `cpus`, `gpus`: what a batch asks of a node; a share of a GPU is given as a fraction;
+    - `workers`: how many batches at a time on a cluster started here, all cores by default.
+
+    Ray's own retries are off: it would retry a task that runs out of memory for ever, and knows
+    nothing of halving a batch. A result lost with its node counts as a batch lost.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        workers: int | None = None,
+        cpus: float = 1,
+        gpus: float = 0,
+        runner: str = TRAINER,
+    ):
+        try:
+            import ray
+        except ImportError:
+            raise MissingExtra("Running on Ray", "ray") from None
+        self._ray: Any = ray
+        self._cpus, self._gpus = cpus, gpus
+        self._joined = ray.is_initialized()
+        if not self._joined:
+            _connect(ray, address, workers or usable_cores())
+        self._task = ray.remote(_work).options(
+            num_cpus=cpus, num_gpus=gpus, max_retries=0, retry_exceptions=False
+        )
+        self._runner = runner
+        self._under_way: dict[Any, Batch] = {}
+        if self.slots < 1:
+            self.close()
+            raise StudyError(
+                f"No node of the Ray cluster has {cpus:g} CPUs and {gpus:g} GPUs for a batch."
+            )
+
+    @property
+    def slots(self) -> int:
+        """How many batches the cluster's live nodes hold at once."""
+        return sum(
+            int(
+                min(
+                    _fits(node["Resources"], "CPU", self._cpus),
+                    _fits(node["Resources"], "GPU", self._gpus),
+                )
+            )
+            for node in self._ray.nodes()
+            if node["Alive"]
+        )
+
+    def submit(self, batch: Batch) -> None:
+        self._under_way[self._task.remote(self._runner, batch.specs)] = batch
+
+    def wait(self, timeout: float) -> list[Done | Lost]:
+        if not self._under_way:
+            return []
+        ready, _ = self._ray.wait(
+            list(self._under_way), num_returns=1, timeout=timeout, fetch_local=True
+        )
+        return [self._report(task) for task in ready]
+
+    def close(self) -> None:
+        for task in self._under_way:
+            self._ray.cancel(task, force=True)
+        self._under_way.clear()
+        if not self._joined:
+            self._ray.shutdown()
+
+    def _report(self, task: Any) -> Done | Lost:
+        batch = self._under_way.pop(task)
+        try:
+            outcomes, seconds = self._ray.get(task)
+        except self._ray.exceptions.RayTaskError as error:
+            return Lost(batch, told(error.cause or error), again=False)
+        except self._ray.exceptions.RayError as error:
+            return Lost(batch, f"worker lost on Ray: {told(error)}", again=True)
+        return Done(batch, outcomes, seconds)
+
+
+def _connect(ray: Any, address: str | None, workers: int) -> None:
+    options: dict[str, Any] = {"runtime_env": {"env_vars": ONE_THREAD}, "log_to_driver": False}
+    if address is None:
+        options |= {"address": "local", "num_cpus": workers, "include_dashboard": False}
+    else:
+        options["address"] = address
+    try:
+        ray.init(**options)
+    except ConnectionError as error:
+        raise StudyError(f"There is no Ray cluster at {address}: {told(error)}.") from None
+
+
+def _fits(resources: dict[str, float], name: str, amount: float) -> float:
+    return resources.get(name, 0) / amount if amount else float("inf")
+
+
+def _work(runner: str, specs: Any) -> Any:
+    """What a Ray worker does with a batch."""
+    prepare()
+    return execute(_loaded(runner), specs)
+
+
+_loaded = functools.cache(load_runner)
