@@ -16,7 +16,7 @@ from kandle.problems._functions import FUNCTIONS
 from kandle.problems._helmholtz import HELMHOLTZ
 from kandle.problems._lookup import find
 from kandle.problems._metrics import relative_l2, robust_error
-from kandle.problems._pde import PDE, Condition, Derivatives, side
+from kandle.problems._pde import PDE, Condition, side
 from kandle.problems._scaler import Scaler
 from kandle.problems._table import Table
 
@@ -34,7 +34,6 @@ __all__ = [
     "PDES",
     "PROBLEMS",
     "Condition",
-    "Derivatives",
     "Function",
     "Problem",
     "Scaler",

@@ -1,17 +1,22 @@
 """The Allen–Cahn equation on (t, x) in [0, 1] × [-1, 1]."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from kandle.problems._cache import kept
-from kandle.problems._pde import PDE, Derivatives, side
+from kandle.problems._pde import PDE, side
 from kandle.problems._spectral import allen_cahn
+
+if TYPE_CHECKING:
+    from kandle.nn import Derivatives
 
 D, C = 1e-4, 5.0
 T, X = 0, 1  # the inputs
 DOMAIN = ((0.0, 1.0), (-1.0, 1.0))
 
 
-def residual(x, d: Derivatives):
+def residual(x, d: "Derivatives"):
     """u_t - D u_xx - c (u - u³)."""
     u, u_t, u_xx = d.value[..., 0], d.first[T][..., 0], d.second[X][..., 0]
     return u_t - D * u_xx - C * (u - u**3)

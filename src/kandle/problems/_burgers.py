@@ -1,17 +1,22 @@
 """The viscous Burgers equation on (t, x) in [0, 1] × [-1, 1]."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from kandle.problems._cache import kept
 from kandle.problems._cole_hopf import cole_hopf
-from kandle.problems._pde import PDE, Derivatives, side
+from kandle.problems._pde import PDE, side
+
+if TYPE_CHECKING:
+    from kandle.nn import Derivatives
 
 NU = 0.01 / np.pi
 T, X = 0, 1  # the inputs
 DOMAIN = ((0.0, 1.0), (-1.0, 1.0))
 
 
-def residual(x, d: Derivatives):
+def residual(x, d: "Derivatives"):
     """u_t + u u_x - ν u_xx."""
     u, u_t, u_x, u_xx = (
         d.value[..., 0],

@@ -51,7 +51,7 @@ def numbers(frame: "pd.DataFrame", columns: Sequence[str]) -> np.ndarray:
             raise unknown("column", name, map(str, frame.columns))
         if list(frame.columns).count(name) > 1:
             raise UserError(f"Column {name!r} occurs more than once.")
-    return np.stack([_column(frame[name], name) for name in columns], axis=-1)
+    return np.stack([_column(frame.loc[:, name], name) for name in columns], axis=-1)
 
 
 def _column(series: "pd.Series", name: str) -> np.ndarray:
@@ -79,7 +79,9 @@ def _read_csv(path: Path) -> "pd.DataFrame":
 
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
-        frame = pd.read_csv(path, encoding="utf-8-sig", index_col=False, low_memory=False)
+        frame = pd.read_csv(
+            path, encoding="utf-8-sig", index_col=False, low_memory=False, skipinitialspace=True
+        )
     return frame.rename(columns=str.strip)
 
 

@@ -1,16 +1,21 @@
 """The Helmholtz equation with unit wavenumber and a separable source, on [-1, 1]²."""
 
+from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
 import numpy as np
 
-from kandle.problems._pde import PDE, Derivatives, side
+from kandle.problems._pde import PDE, side
+
+if TYPE_CHECKING:
+    from kandle.nn import Derivatives
 
 A1, A2 = 1, 4
 X, Y = 0, 1  # the inputs
 DOMAIN = ((-1.0, 1.0), (-1.0, 1.0))
 
 
-def residual(x, d: Derivatives):
+def residual(x, d: "Derivatives"):
     """u_xx + u_yy + u - f, with f = (1 - π²(a₁² + a₂²)) sin(π a₁ x) sin(π a₂ y)."""
     u, u_xx, u_yy = d.value[..., 0], d.second[X][..., 0], d.second[Y][..., 0]
     f = (

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -12,19 +12,10 @@ from numpy.typing import ArrayLike, DTypeLike
 from kandle._errors import UserError, must, unknown
 from kandle.problems._sampling import Interval, checked_domain, mesh, permutation
 
+if TYPE_CHECKING:
+    from kandle.nn import Derivatives
 
-class Derivatives(Protocol):
-    """What a residual is given: a field and its derivatives, each (N, n_out), keyed by input."""
-
-    @property
-    def value(self) -> Any: ...
-    @property
-    def first(self) -> Mapping[int, Any]: ...
-    @property
-    def second(self) -> Mapping[int, Any]: ...
-
-
-Residual = Callable[[Any, Derivatives], Any]
+Residual = Callable[[Any, "Derivatives"], Any]
 Solution = Callable[..., ArrayLike]
 """u(x₁, …, xₙ) of broadcastable float64 arrays, one an input."""
 
