@@ -1,5 +1,6 @@
 """Tables 1 and 2: on how many architectures each scheme beats the baseline."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -127,7 +128,7 @@ def _block(
     paper's."""
     best = rows.groupby(["metric", "problem"])["percent"].max().to_dict()
     of = rows.groupby("problem")["of"].max().to_dict()
-    found: dict[tuple[str, str], dict[str, Any]] = {
+    found: dict[tuple[str, str], Mapping[Any, Any]] = {
         (r["metric"], r["problem"]): r for r in rows[rows["scheme"].eq(scheme)].to_dict("records")
     }
     labels = [_names.scheme(scheme)]
@@ -141,7 +142,7 @@ def _block(
     return tuple(lines)
 
 
-def _entry(row: dict[str, Any] | None, best: float, of: int, paper: bool) -> tuple[Cell, ...]:
+def _entry(row: Mapping[Any, Any] | None, best: float, of: int, paper: bool) -> tuple[Cell, ...]:
     if row is None:
         return (Cell("no runs"), Cell(), *((Cell(), Cell()) if paper else ()))
     fewer = f" of {row['of']}" if row["of"] != of else ""
@@ -155,7 +156,7 @@ def _entry(row: dict[str, Any] | None, best: float, of: int, paper: bool) -> tup
     return share, spread, printed, Cell(f"{row['difference']:+.2f}".replace("-", "−"))
 
 
-def _marks(row: dict[str, Any]) -> str:
+def _marks(row: Mapping[Any, Any]) -> str:
     p = row["sign"] if pd.isna(row["rank"]) else row["rank"]
     return ("+" if 2 * row["wins"] > row["of"] else "−") * sum(p < at for at in (0.05, 0.01, 0.001))
 

@@ -1,0 +1,108 @@
+"""Figures 1, 2, E1, E2: training loss, mean and standard error over seeds, small above large."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from kandle.analysis import MeanCurve, finished, fixed_exponents, mean_curve, trained_alike
+from kandle.report import _names
+from kandle.report._load import Data
+from kandle.report.figures._remarks import remarks
+from kandle.report.figures._style import SCHEMES, decades, new_figure, remark, say, style
+
+_ORDER = ("baseline", "lecun-numerical", "glorot", "power-law")
+
+
+@dataclass(frozen=True)
+class CurvePanel:
+    """The mean curves of one problem and size, by scheme; `title` is the problem."""
+
+    title: str
+    size: str
+    curves: dict[str, MeanCurve]
+
+
+@dataclass(frozen=True)
+class CurveGrid:
+    """Rows of panels, small above large, and a remark on the data."""
+
+    rows: tuple[tuple[CurvePanel, ...], ...]
+    remark: str
+
+
+def curve_grid(
+    data: Data, problems: Sequence[str], *, scheduled: bool, steps: int | None
+) -> CurveGrid:
+    """Mean loss at every step over the finished runs of each scheme, problem and size."""
+    runs = data.runs
+    runs = runs[runs["schedule"].ne("constant") == scheduled]
+    runs = fixed_exponents(runs, _names.POWER_LAW)
+    runs = trained_alike(runs).runs
+    rows, used = [], []
+    for size, shape in (("small", _names.SMALL), ("large", _names.LARGE)):
+        sized = runs[(runs["G"] == shape["G"]) & (runs["width"] == shape["width"])]
+        sized = sized[sized["depth"] == shape["depth"]]
+        used.append(sized)
+        row = []
+        for problem in problems:
+            done = finished(sized[sized["problem"].eq(problem)])
+            curves = {}
+            for scheme in _ORDER:
+                wanted = done.loc[done["scheme"].eq(scheme), "identity"]
+                found = mean_curve([data.curves[i] for i in wanted if i in data.curves])
+                if found is not None:
+                    curves[scheme] = found
+            row.append(CurvePanel(_names.problem(problem), size, curves))
+        rows.append(tuple(row))
+    shown = runs[runs.index.isin([i for part in used for i in part.index])]
+    return CurveGrid(tuple(rows), remarks(shown, steps=steps, seeds=5))
+
+
+def draw_curves(grid: CurveGrid) -> Figure:
+    """Log loss over steps; the panels of a problem share their scale, so sizes compare."""
+    with style():
+        columns = len(grid.rows[0])
+        figure = new_figure(2.9 if columns > 3 else 3.1)
+        axes = figure.subplots(2, columns, sharex=True, sharey="col", squeeze=False)
+        shown: dict[str, Line2D] = {}
+        for i, row in enumerate(grid.rows):
+            for j, panel in enumerate(row):
+                ax = axes[i][j]
+                ax.set_yscale("log")
+                decades(ax.yaxis, 6)
+                ax.grid(True, which="major")
+                if i == 0:
+                    ax.set_title(_names.plot(panel.title))
+                if not panel.curves:
+                    say(ax, "no runs")
+                for scheme, curve in panel.curves.items():
+                    colour, dashes = SCHEMES[scheme]
+                    x = curve.steps + 1
+                    (line,) = ax.plot(x, curve.mean, color=colour, ls=dashes, lw=0.9)
+                    low, high = curve.mean - curve.error, curve.mean + curve.error
+                    ax.fill_between(x, low, high, color=colour, alpha=0.22, lw=0)
+                    shown[scheme] = line
+            axes[i][0].set_ylabel(f"{row[0].size.capitalize()}: training loss")
+        drawn = [c for row in grid.rows for panel in row for c in panel.curves.values()]
+        last = max((int(c.steps[-1]) + 1 for c in drawn), default=1)
+        for ax in axes[1]:
+            ax.set_xlim(0, last)
+            ax.set_xlabel("Step")
+            ax.set_xticks([0, last // 2, last])
+            ax.set_xticklabels(["0", f"{last // 2}", f"{last}"])
+            left, *_, right = ax.get_xticklabels()
+            left.set_ha("left")
+            right.set_ha("right")
+        order = [s for s in _ORDER if s in shown]
+        figure.legend(
+            [shown[s] for s in order],
+            [_names.scheme(s) for s in order],
+            loc="outside upper center",
+            ncols=len(order) or 1,
+            handlelength=2.6,
+            columnspacing=1.6,
+        )
+        remark(figure, grid.remark)
+        return figure

@@ -1,0 +1,95 @@
+"""Figures N7, N8: spectra for every exponent pair of the power law, start, middle and end."""
+
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+
+from kandle.report import _names
+from kandle.report._load import Data
+from kandle.report.figures._remarks import STEPS, remarks
+from kandle.report.figures._spectra import SpectrumPanel, draw_panel, legend, panel
+from kandle.report.figures._style import WIDTH, decades, new_figure, style
+
+
+@dataclass(frozen=True)
+class ExponentGrid:
+    """Panels by (α, β): `panels[beta][alpha]`, with the values that occur, rising."""
+
+    alphas: tuple[float, ...]
+    betas: tuple[float, ...]
+    panels: dict[tuple[float, float], SpectrumPanel]
+    remark: str
+
+
+def exponent_grid(data: Data, problem: str, block: str) -> ExponentGrid:
+    """First, middle and last checkpoint of one kernel block for all pairs, large architecture."""
+    runs = data.runs[data.runs["problem"].eq(problem) & data.runs["scheme"].eq("power-law")]
+    for name, value in _names.LARGE.items():
+        runs = runs[runs[name].eq(value)]
+    alphas, betas = (tuple(sorted(runs[c].unique())) for c in ("alpha", "beta"))
+    panels = {}
+    for alpha in alphas:
+        for beta in betas:
+            own = runs[runs["alpha"].eq(alpha) & runs["beta"].eq(beta)].sort_values("seed")
+            found = data.spectra.get(own["identity"].iloc[0], []) if len(own) else []
+            status = str(own["status"].iloc[0]) if len(own) else ""
+            whole = panel("", list(found), block, status)
+            panels[alpha, beta] = _three(whole)
+    told = remarks(runs, steps=STEPS["function" if block == "ntk" else "pde"])
+    missing = 81 - len(runs.drop_duplicates(["alpha", "beta"]))
+    if missing > 0:
+        told = "; ".join(filter(None, [f"{81 - missing} of 81 exponent pairs", told]))
+    return ExponentGrid(alphas, betas, panels, told)
+
+
+def _three(whole: SpectrumPanel) -> SpectrumPanel:
+    """Start, middle and end of the checkpoints there are."""
+    n = len(whole.spectra)
+    kept = sorted({0, n // 2, n - 1}) if n else []
+    return SpectrumPanel("", tuple(whole.spectra[i] for i in kept), whole.note)
+
+
+def draw_exponents(grid: ExponentGrid) -> Figure:
+    """α across, β up; every panel on the same scales."""
+    with style():
+        rows, columns = max(len(grid.betas), 1), max(len(grid.alphas), 1)
+        width, height = WIDTH + 1.0, min(0.72 * rows, 6.5) + 1.0 if rows > 1 else 2.2
+        figure = new_figure(height, width)
+        # Automatic layout measures every label of 81 panels; their places are known.
+        figure.set_layout_engine("none")
+        axes = figure.subplots(
+            rows,
+            columns,
+            sharex=True,
+            sharey=True,
+            squeeze=False,
+            gridspec_kw={
+                "left": 0.68 / width,
+                "right": 1 - 0.05 / width,
+                "bottom": 0.62 / height,
+                "top": 1 - 0.3 / height,
+                "wspace": 0.08,
+                "hspace": 0.1,
+            },
+        )
+        axes[0][0].set_xscale("log")
+        axes[0][0].set_yscale("log")
+        decades(axes[0][0].xaxis, 3)
+        decades(axes[0][0].yaxis, 4)
+        if not grid.panels:
+            draw_panel(axes[0][0], SpectrumPanel("", ()))
+        for i, beta in enumerate(reversed(grid.betas)):
+            for j, alpha in enumerate(grid.alphas):
+                draw_panel(axes[i][j], grid.panels[alpha, beta], 0.8)
+        for ax, alpha in zip(axes[-1], grid.alphas, strict=False):
+            ax.set_xlabel(f"α = {alpha:g}")
+        for row, beta in zip(axes, reversed(grid.betas), strict=False):
+            row[0].set_ylabel(f"β = {beta:g}")
+        figure.legend(
+            handles=legend("Middle"), loc="upper center", ncols=3, bbox_to_anchor=(0.53, 1.005)
+        )
+        figure.text(0.09 / width, 0.5, "Eigenvalue", rotation=90, va="center", fontsize=7)
+        figure.text(0.53, 0.19 / height, "Index", ha="center", fontsize=7)
+        if grid.remark:
+            figure.text(0.01, 0.04 / height, grid.remark, fontsize=5.5, color="#777777")
+        return figure

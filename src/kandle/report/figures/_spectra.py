@@ -1,0 +1,118 @@
+"""Figures 3, 4, N1-N6: eigenvalue spectra of the tangent kernel along training, by scheme."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from kandle.analysis import fixed_exponents
+from kandle.report import _names
+from kandle.report._load import Data
+from kandle.report.figures._remarks import STEPS, remarks
+from kandle.report.figures._style import (
+    FINAL,
+    INITIAL,
+    INTERMEDIATE,
+    decades,
+    new_figure,
+    remark,
+    say,
+    style,
+)
+from kandle.store import Spectrum
+
+_ORDER = ("baseline", "lecun-numerical", "glorot", "power-law")
+_BLOCKS = {"ntk": "", "pde": "PDE residual", "bc": "Conditions"}
+
+
+@dataclass(frozen=True)
+class SpectrumPanel:
+    """Eigenvalues of one kernel block, largest first, at rising checkpoints: (step, values)."""
+
+    title: str
+    spectra: tuple[tuple[int, np.ndarray], ...]
+    note: str = "no runs"
+
+
+@dataclass(frozen=True)
+class SpectrumGrid:
+    """Rows of panels with a label each; the panels of a row share their scale."""
+
+    rows: tuple[tuple[str, tuple[SpectrumPanel, ...]], ...]
+    remark: str
+
+
+def panel(title: str, spectra: list[Spectrum], block: str, status: str) -> SpectrumPanel:
+    """The checkpoints of one block; where there is none, the panel says why."""
+    taken = sorted((s.step, s.eigenvalues) for s in spectra if s.block == block)
+    note = "no runs" if not status else ("no spectra" if status == "ok" else status)
+    return SpectrumPanel(title, tuple(taken), note)
+
+
+def spectrum_grid(data: Data, problem: str, *, pde: bool) -> SpectrumGrid:
+    """Spectra of the large architecture under the four schemes; residual above conditions."""
+    runs = data.runs[data.runs["problem"].eq(problem)]
+    for name, value in _names.LARGE.items():
+        runs = runs[runs[name].eq(value)]
+    runs = fixed_exponents(runs, _names.POWER_LAW)
+    rows = []
+    for block in ("pde", "bc") if pde else ("ntk",):
+        panels = []
+        for scheme in _ORDER:
+            own = runs[runs["scheme"].eq(scheme)].sort_values(["seed", "steps"])
+            found = data.spectra.get(own["identity"].iloc[0], []) if len(own) else []
+            status = str(own["status"].iloc[0]) if len(own) else ""
+            panels.append(panel(_names.scheme(scheme), list(found), block, status))
+        rows.append((_BLOCKS[block], tuple(panels)))
+    return SpectrumGrid(tuple(rows), remarks(runs, steps=STEPS["pde" if pde else "function"]))
+
+
+def draw_spectra(grid: SpectrumGrid) -> Figure:
+    """Eigenvalue over index, both logarithmic."""
+    with style():
+        count = len(grid.rows)
+        figure = new_figure(0.75 + 1.35 * count)
+        axes = figure.subplots(count, 4, sharex="row", sharey="row", squeeze=False)
+        for i, (label, panels) in enumerate(grid.rows):
+            for j, spectrum in enumerate(panels):
+                ax = axes[i][j]
+                if i == 0:
+                    ax.set_title(spectrum.title)
+                ax.set_xscale("log")
+                ax.set_yscale("log")
+                decades(ax.yaxis, 7)
+                draw_panel(ax, spectrum)
+                ax.grid(True, which="major")
+            axes[i][0].set_ylabel(f"{label}\neigenvalue" if label else "Eigenvalue")
+        for ax in axes[-1]:
+            ax.set_xlabel("Index")
+        figure.legend(handles=legend(), loc="outside upper center", ncols=3, handlelength=2.8)
+        remark(figure, grid.remark)
+        return figure
+
+
+def draw_panel(ax: Axes, spectrum: SpectrumPanel, width: float = 1.0) -> None:
+    """Initial solid blue, intermediate dashed teal, final dashed green; scales are the caller's."""
+    if not spectrum.spectra:
+        say(ax, spectrum.note)
+        return
+    last = len(spectrum.spectra) - 1
+    for i, (_, values) in enumerate(spectrum.spectra):
+        shown = np.where(values > 0, values, np.nan)
+        index = np.arange(1, len(values) + 1)
+        if i == 0:
+            ax.plot(index, shown, color=INITIAL, lw=1.2 * width, zorder=3)
+        elif i == last:
+            ax.plot(index, shown, color=FINAL, ls=(0, (3.5, 1.2)), lw=1.2 * width, zorder=4)
+        else:
+            ax.plot(index, shown, color=INTERMEDIATE, ls=(0, (2, 1)), lw=0.8 * width, zorder=2)
+
+
+def legend(middle: str = "Intermediate") -> list[Line2D]:
+    return [
+        Line2D([], [], color=INITIAL, lw=1.2, label="Initialization"),
+        Line2D([], [], color=INTERMEDIATE, ls=(0, (2, 1)), lw=0.9, label=middle),
+        Line2D([], [], color=FINAL, ls=(0, (3.5, 1.2)), lw=1.2, label="Final"),
+    ]
