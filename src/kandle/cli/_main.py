@@ -1,7 +1,8 @@
 """Parse the command line and run one command.
 
-A command is a module here with `add(subparsers)`, which declares its options and sets `run=` to a function of the
-parsed arguments. Nothing heavier than argparse is imported before a command runs: help must be instant.
+A command is a module here with `add(subparsers)`, which declares its options and sets `run=` to a
+function of the parsed arguments. Nothing heavier than argparse is imported before a command runs:
+help must be instant.
 """
 
 import argparse
@@ -18,7 +19,7 @@ _COMMANDS = ("_bench", "_study")
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kandle",
-        description="Train spline Kolmogorov-Arnold networks fast, and find out how they should start.",
+        description="Train spline Kolmogorov-Arnold networks, and find out how they should start.",
     )
     parser.add_argument("--version", action="version", version=f"kandle {kandle.__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -28,7 +29,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program; the exit code is 0 for success, 1 for a finished command with failures, 2 for misuse."""
+    """Run the program: 0 for success, 1 for a finished command with failures, 2 for misuse."""
     arguments = build_parser().parse_args(argv)
     try:
         return arguments.run(arguments) or 0

@@ -19,13 +19,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 from kandle._errors import UserError, must, unknown
-from kandle.kernels import _dense, _reference
+from kandle.kernels import _dense, _library, _native, _reference
 from kandle.kernels._residual import Residual
 from kandle.splines import SplineBasis
 
 BACKENDS = ("reference", "dense", "native")
 
 _IMPLEMENTATIONS: dict[str, Any] = {"reference": _reference, "dense": _dense}
+if _library.library() is not None:
+    _IMPLEMENTATIONS["native"] = _native
 
 
 def default_backend() -> str:

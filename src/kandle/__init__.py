@@ -1,0 +1,56 @@
+"""Kandle: fast spline Kolmogorov-Arnold networks, and how to start them.
+
+Public names are resolved when first used, so that importing the package (and printing the
+program's help) does not wait for JAX.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# name -> module that defines it; a name mapped to itself is a submodule
+_PUBLIC = {
+    "KAN": "kandle.nn",
+    "KANLayer": "kandle.nn",
+    "save": "kandle.nn",
+    "load": "kandle.nn",
+    "KANRegressor": "kandle.estimators",
+    "KANClassifier": "kandle.estimators",
+}
+_MODULES = (
+    "splines",
+    "kernels",
+    "init",
+    "nn",
+    "problems",
+    "train",
+    "ntk",
+    "store",
+    "study",
+    "analysis",
+    "report",
+    "torch",
+    "jaxkan",
+)
+
+__all__ = [*_PUBLIC, *_MODULES, "__version__"]
+
+if TYPE_CHECKING:
+    from kandle import init, kernels, nn, problems, splines, train  # noqa: F401
+    from kandle.nn import KAN, KANLayer, load, save  # noqa: F401
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"kandle.{name}")
+    else:
+        raise AttributeError(f"module 'kandle' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,29 @@
+"""Errors meant for people: one line that names the argument, what it must be and what it got."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+    """A mistake in what the caller gave; the command line prints it as one line, no traceback."""
+
+
+class MissingExtra(ImportError):
+    """An optional package is needed and not installed; the message holds the install command."""
+
+    def __init__(self, what: str, extra: str):
+        command = f"pip install 'kandle[{extra}]'"
+        super().__init__(f"{what} needs an optional package. Install it with: {command}")
+
+
+def must(what: str, requirement: str, got: object) -> UserError:
+    """`raise must("'beta' of PowerLaw", "a finite number", beta)`."""
+    return UserError(f"{what} must be {requirement}. Got {got!r} instead.")
+
+
+def unknown(what: str, got: str, known: Iterable[str]) -> UserError:
+    """The error for a name that is not in a registry: the nearest one, and all that are known."""
+    names = list(known)
+    near = difflib.get_close_matches(str(got), names, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return UserError(f"Unknown {what} {got!r}.{hint} Known: {', '.join(names)}.")

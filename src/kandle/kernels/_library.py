@@ -1,0 +1,127 @@
+"""Find the compiled kernels, check that they fit the installed jaxlib, register them with XLA.
+
+The shared object holds no Python: it is opened with ctypes, and each of its handlers is registered
+under a name that carries a version, because cached executables refer to handlers by name.
+"""
+
+import ctypes
+import functools
+import hashlib
+import os
+import re
+import sys
+import warnings
+from pathlib import Path
+
+import jax
+import jaxlib
+
+_NAME = "libkandle_kernels.so"
+_VERSION = "v1"
+_HANDLERS = (
+    "jet_forward",
+    "jet_backward_x",
+    "jet_backward_w",
+    "jet_backward_xw",
+    "trilinear_y",
+    "trilinear_a",
+    "trilinear_w",
+    "pair_a",
+    "pair_w",
+    "total",
+)
+
+
+class NativeUnavailable(RuntimeWarning):
+    """The native kernels cannot be used here; the `dense` backend takes their place."""
+
+
+def target(handler: str, dtype) -> str:
+    """The name under which XLA knows a handler, for float32 or float64 operands."""
+    return f"kandle_{handler}_f{8 * dtype.itemsize}_{_VERSION}"
+
+
+def _find() -> Path | None:
+    # Beside this file in an installed wheel; in an editable install, among the installed packages.
+    folders = [Path(__file__).parent, *(Path(entry) / "kandle" / "kernels" for entry in sys.path)]
+    return next((folder / _NAME for folder in folders if (folder / _NAME).is_file()), None)
+
+
+def _installed_ffi_version() -> tuple[int, int]:
+    header = Path(jaxlib.__file__).parent / "include" / "xla" / "ffi" / "api" / "c_api.h"
+    text = header.read_text()
+    major, minor = (
+        re.search(rf"#define XLA_FFI_API_{part} (\d+)", text) for part in ("MAJOR", "MINOR")
+    )
+    if major is None or minor is None:
+        raise OSError("the installed jaxlib does not say which FFI version it has")
+    return int(major[1]), int(minor[1])
+
+
+def _open() -> ctypes.CDLL:
+    if os.environ.get("KANDLE_DISABLE_NATIVE"):
+        raise OSError("KANDLE_DISABLE_NATIVE is set")
+    path = _find()
+    if path is None:
+        raise OSError("they were not built (no C++ compiler at installation?)")
+    library = ctypes.CDLL(str(path))
+    library.kandle_isa.restype = ctypes.c_char_p
+    library.kandle_fma_rate.restype = ctypes.c_double
+    built = library.kandle_ffi_api_major(), library.kandle_ffi_api_minor()
+    here = _installed_ffi_version()
+    # A handler made for a newer FFI than jaxlib's takes the whole CPU backend down when called.
+    if built[0] != here[0] or built[1] > here[1]:
+        raise OSError(
+            f"they were built for XLA FFI {built[0]}.{built[1]}, jaxlib has {here[0]}.{here[1]}"
+        )
+    return library
+
+
+@functools.cache
+def library() -> ctypes.CDLL | None:
+    """The kernels, registered; None, after one warning, where they cannot be used."""
+    try:
+        opened = _open()
+    except (OSError, AttributeError) as error:
+        warnings.warn(
+            f"Kandle's native kernels are not available: {error}. "
+            "Using the slower 'dense' backend.",
+            NativeUnavailable,
+            stacklevel=2,
+        )
+        return None
+    for handler in _HANDLERS:
+        for bits in (32, 64):
+            symbol = getattr(opened, f"kandle_{handler}_f{bits}")
+            name = f"kandle_{handler}_f{bits}_{_VERSION}"
+            jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(symbol), platform="cpu")
+    return opened
+
+
+@functools.cache
+def fingerprint() -> str:
+    """A short hash of the compiled kernels and the instruction set chosen, or "none"."""
+    opened = library()
+    if opened is None:
+        return "none"
+    digest = hashlib.sha256(Path(opened._name).read_bytes())
+    digest.update(opened.kandle_isa())
+    return digest.hexdigest()[:16]
+
+
+def has_fused_jet(degree: int, first: int, second: int) -> bool:
+    """Whether one fused kernel covers this degree and set of derivatives."""
+    opened = library()
+    return opened is not None and bool(opened.kandle_has_jet(degree, first, second))
+
+
+def instruction_set() -> str:
+    """The instruction set whose kernels run here, "none" without them."""
+    opened = library()
+    return "none" if opened is None else opened.kandle_isa().decode()
+
+
+def fma_rate() -> float:
+    """Floating-point operations a second of one core on fused multiply-adds, measured now."""
+    opened = library()
+    return float("nan") if opened is None else float(opened.kandle_fma_rate())

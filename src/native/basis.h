@@ -1,0 +1,109 @@
+// Uniform B-splines by their closed form: which cell a point is in, and the degree + 1 functions that
+// live there, with derivatives; SiLU and its derivatives.
+//
+// Cells are counted over the augmented interval, 0 .. grid + 2 degree - 1, and the weights of a feature
+// are stored with `degree` rows of zeros on either side, so that cell J always uses rows J .. J + degree.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "kernel.h"
+#include "simd.h"
+
+namespace kandle {
+namespace KANDLE_ISA {
+
+// taps[t][p]: coefficient of u^p of the t-th active function, differentiated `order` times in x.
+template <class T>
+struct TapTable {
+  T taps[kMaxDegree + 1][kMaxDegree + 1];
+
+  TapTable(const Spline& spline, int order) : taps{} {
+    const int k = spline.degree;
+    // piece[s][p]: the cardinal spline of the current degree on [s, s+1], in powers of u = x - s, from
+    // B_q(x) = (x B_{q-1}(x) + (q + 1 - x) B_{q-1}(x - 1)) / q.
+    double piece[kMaxDegree + 1][kMaxDegree + 1] = {{1.0}};
+    for (int q = 1; q <= k; ++q) {
+      double next[kMaxDegree + 1][kMaxDegree + 1] = {};
+      for (int s = 0; s <= q; ++s)
+        for (int p = 0; p < q; ++p) {
+          const double left = s < q ? piece[s][p] : 0.0, right = s > 0 ? piece[s - 1][p] : 0.0;
+          next[s][p] += (s * left + (q + 1 - s) * right) / q;
+          next[s][p + 1] += (left - right) / q;
+        }
+      std::memcpy(piece, next, sizeof piece);
+    }
+    const double scale = std::pow(spline.grid / (spline.hi - spline.lo), order);
+    for (int t = 0; t <= k; ++t)
+      for (int p = 0; p + order <= k; ++p) {
+        double falling = 1.0;
+        for (int j = 0; j < order; ++j) falling *= p + order - j;
+        taps[t][p] = static_cast<T>(piece[k - t][p + order] * falling * scale);
+      }
+  }
+};
+
+template <class T, int L>
+struct Located {
+  using S = Simd<T, L>;
+  typename S::Vec u;            // position in the cell, [0, 1)
+  typename S::Vec poison;       // 0 where x is finite, NaN where it is not
+  typename S::IntVec inside;    // all ones where x is in the augmented interval
+  typename S::IntVec cell;
+};
+
+template <class T, int L>
+inline Located<T, L> locate(typename Simd<T, L>::Vec x, const Spline& spline) {
+  using S = Simd<T, L>;
+  const T inverse = static_cast<T>(spline.grid / (spline.hi - spline.lo));
+  const T cells = static_cast<T>(spline.grid + 2 * spline.degree);
+  Located<T, L> at;
+  const typename S::Vec s = (x - static_cast<T>(spline.lo)) * inverse + static_cast<T>(spline.degree);
+  at.inside = (s >= T(0)) & (s < cells);  // false for NaN, so that no cell is out of bounds
+  const typename S::Vec safe = at.inside ? s : typename S::Vec{};
+  at.cell = __builtin_convertvector(safe, typename S::IntVec);
+  at.u = safe - __builtin_convertvector(at.cell, typename S::Vec);
+  at.poison = x - x;
+  return at;
+}
+
+// The taps of one order at once: out[t] for t = 0 .. degree. K is the degree, or 0 where only the run
+// time knows it.
+template <class T, int L, int K>
+inline void evaluate_taps(const TapTable<T>& table, int degree, int order, const Located<T, L>& at,
+                          typename Simd<T, L>::Vec* out) {
+  using S = Simd<T, L>;
+  const int k = K ? K : std::min(degree, kMaxDegree);
+  const int top = std::max(k - order, 0);
+  for (int t = 0; t <= k; ++t) {
+    typename S::Vec p = S::splat(table.taps[t][top]);
+    for (int q = top - 1; q >= 0; --q) p = p * at.u + table.taps[t][q];
+    out[t] = (at.inside ? p : typename S::Vec{}) + at.poison;
+  }
+}
+
+// SiLU and its derivatives up to the third, R = x s with s the logistic function.
+template <class T, int L, int Orders>
+inline void evaluate_silu(typename Simd<T, L>::Vec x, typename Simd<T, L>::Vec* out) {
+  using Vec = typename Simd<T, L>::Vec;
+  const Vec poison = x - x;
+  const Vec s = T(1) / (T(1) + exp<T, L>(-x));
+  out[0] = x * s + poison;
+  if constexpr (Orders > 1) {
+    const Vec q = s * (T(1) - s);  // s'
+    out[1] = s + x * q + poison;
+    if constexpr (Orders > 2) {
+      const Vec w = T(1) - T(2) * s, q1 = q * w;  // s''
+      out[2] = T(2) * q + x * q1 + poison;
+      if constexpr (Orders > 3) {
+        const Vec q2 = q1 * w - T(2) * q * q;  // s'''
+        out[3] = T(3) * q1 + x * q2 + poison;
+      }
+    }
+  }
+}
+
+}  // namespace KANDLE_ISA
+}  // namespace kandle

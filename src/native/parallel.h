@@ -1,0 +1,54 @@
+// Share independent tasks between the calling thread and XLA's own pool.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "xla/ffi/api/ffi.h"
+
+namespace kandle {
+
+// Runs work(0) .. work(tasks - 1). The caller takes tasks too and waits only for tasks that another
+// thread has already begun, so a pool that is busy, or has one thread, cannot block it.
+inline void parallel(xla::ffi::ThreadPool& pool, std::int64_t tasks,
+                     const std::function<void(std::int64_t)>& work) {
+  const std::int64_t threads = std::min<std::int64_t>(pool.num_threads(), tasks);
+  if (threads <= 1) {
+    for (std::int64_t task = 0; task < tasks; ++task) work(task);
+    return;
+  }
+  struct State {
+    std::atomic<std::int64_t> next{0}, done{0};
+    std::mutex mutex;
+    std::condition_variable finished;
+  };
+  auto state = std::make_shared<State>();
+  // `work` outlives every call to it: a helper that starts late finds no task left.
+  auto help = [state, tasks, &work] {
+    for (;;) {
+      const std::int64_t task = state->next.fetch_add(1);
+      if (task >= tasks) return;
+      work(task);
+      if (state->done.fetch_add(1) + 1 == tasks) {
+        std::lock_guard<std::mutex> lock(state->mutex);
+        state->finished.notify_one();
+      }
+    }
+  };
+  for (std::int64_t helper = 1; helper < threads; ++helper) {
+    auto copy = help;
+    pool.Schedule(std::move(copy));
+  }
+  help();
+  // Tasks are short: waiting for the last one awake is cheaper than going to sleep for it.
+  for (int spin = 0; spin < 20000; ++spin)
+    if (state->done.load(std::memory_order_acquire) == tasks) return;
+  std::unique_lock<std::mutex> lock(state->mutex);
+  state->finished.wait(lock, [&] { return state->done.load() == tasks; });
+}
+
+}  // namespace kandle

@@ -1,0 +1,100 @@
+// Fixed-width lanes on the compiler's vector extensions: loads, stores, exp, lane sums.
+//
+// Included inside the instruction set's own namespace, so that one function compiled for two
+// instruction sets never has one name.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#ifndef KANDLE_VECTOR_BYTES
+#define KANDLE_VECTOR_BYTES 16
+#endif
+
+namespace kandle {
+namespace KANDLE_ISA {
+
+template <class T>
+inline constexpr int kLanes = KANDLE_VECTOR_BYTES / static_cast<int>(sizeof(T));
+
+template <class T, int L>
+struct Simd {
+  typedef T Vec __attribute__((vector_size(L * sizeof(T))));
+  typedef T Unaligned __attribute__((vector_size(L * sizeof(T)), aligned(sizeof(T)), may_alias));
+  using Int = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  typedef Int IntVec __attribute__((vector_size(L * sizeof(T))));
+  typedef std::int32_t Index __attribute__((vector_size(L * sizeof(std::int32_t))));
+
+  static Vec load(const T* p) { return *reinterpret_cast<const Unaligned*>(p); }
+  static void store(T* p, Vec v) { *reinterpret_cast<Unaligned*>(p) = v; }
+  static Vec splat(T value) { return Vec{} + value; }
+};
+
+// exp(x) within two units in the last place; the argument is clamped to the range of normal results.
+template <class T, int L>
+inline typename Simd<T, L>::Vec exp(typename Simd<T, L>::Vec x) {
+  using S = Simd<T, L>;
+  using Vec = typename S::Vec;
+  constexpr bool single = sizeof(T) == 4;
+  constexpr T bound = single ? T(87) : T(708);
+  const Vec top = S::splat(bound), bottom = S::splat(-bound);
+  x = x > top ? top : x;
+  x = x < bottom ? bottom : x;
+  // Adding 1.5 * 2^(mantissa bits) rounds to the nearest integer and leaves it in the low bits.
+  constexpr T magic = single ? T(12582912.0) : T(6755399441055744.0);
+  const Vec shifted = x * T(1.44269504088896340736) + magic;
+  const Vec whole = shifted - magic;
+  Vec f = x - whole * (single ? T(0.693359375) : T(6.93147180369123816490e-01));
+  f = f - whole * (single ? T(-2.12194440e-4) : T(1.90821492927058770002e-10));
+  // Taylor's series on |f| <= ln(2)/2 to the precision of T.
+  constexpr int terms = single ? 7 : 13;
+  constexpr T inverse_factorial[] = {
+      T(1),           T(1),           T(1.0 / 2),        T(1.0 / 6),         T(1.0 / 24),
+      T(1.0 / 120),   T(1.0 / 720),   T(1.0 / 5040),     T(1.0 / 40320),     T(1.0 / 362880),
+      T(1.0 / 3628800), T(1.0 / 39916800), T(1.0 / 479001600), T(1.0 / 6227020800.0)};
+  Vec p = S::splat(inverse_factorial[terms]);
+#pragma GCC unroll 16
+  for (int i = terms - 1; i >= 0; --i) p = p * f + inverse_factorial[i];
+  typename S::IntVec bits;
+  std::memcpy(&bits, &shifted, sizeof bits);
+  bits <<= single ? 23 : 52;
+  typename S::IntVec result;
+  std::memcpy(&result, &p, sizeof result);
+  result += bits;  // adds n to the exponent of p, which is in [1/sqrt(2), sqrt(2)]
+  std::memcpy(&p, &result, sizeof p);
+  return p;
+}
+
+namespace detail {
+
+template <class T, int L, int H, int... I>
+inline typename Simd<T, L>::Vec fold(typename Simd<T, L>::Vec a, typename Simd<T, L>::Vec b,
+                                     std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(a, b, ((I & H) ? L + I : I)...) +
+         __builtin_shufflevector(a, b, ((I & H) ? L + (I ^ H) : (I ^ H))...);
+}
+
+template <class T, int L, int H>
+inline void fold_all(typename Simd<T, L>::Vec* q) {
+  if constexpr (H < L) {
+    for (int j = 0; j < L / (2 * H); ++j)
+      q[j] = fold<T, L, H>(q[2 * j], q[2 * j + 1], std::make_integer_sequence<int, L>{});
+    fold_all<T, L, 2 * H>(q);
+  }
+}
+
+}  // namespace detail
+
+// Lane l of the result is the sum of the lanes of q[l].
+template <class T, int L>
+inline typename Simd<T, L>::Vec lane_sums(const T* rows) {
+  typename Simd<T, L>::Vec q[L];
+  for (int j = 0; j < L; ++j) q[j] = Simd<T, L>::load(rows + j * L);
+  detail::fold_all<T, L, 1>(q);
+  return q[0];
+}
+
+}  // namespace KANDLE_ISA
+}  // namespace kandle
