@@ -30,7 +30,7 @@ def heat(**changes):
     return problems.PDE(**(arguments | changes))
 
 
-def test_function_of_one_input_takes_its_name_from_python():
+def test_function_takes_its_name_from_python():
     problem = problems.Function(paraboloid, [(0, 2), (-3, 3)])
     assert (problem.name, problem.n_in, problem.n_out) == ("paraboloid", 2, 1)
     data = problem.arrays("float64")
@@ -99,7 +99,6 @@ def test_pde_without_reference():
 def test_pde_with_a_reference_in_three_inputs():
     box = [(0, 1), (-1, 1), (-2, 2)]
     start = problems.side("start", box, axis=0, at=0, value=lambda t, x, y: x * y, n=5)
-    problem = heat(domain=box, conditions=[start], reference=lambda t, x, y: t + x * y)
     assert start.points.shape == (25, 3)
     np.testing.assert_allclose(start.values[:, 0], start.points[:, 1] * start.points[:, 2])
     problem = heat(

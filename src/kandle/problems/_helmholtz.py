@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-import jax.numpy as jnp
 import numpy as np
 
 from kandle.problems._pde import PDE, side
@@ -17,6 +16,8 @@ DOMAIN = ((-1.0, 1.0), (-1.0, 1.0))
 
 def residual(x, d: "Derivatives"):
     """u_xx + u_yy + u - f, with f = (1 - π²(a₁² + a₂²)) sin(π a₁ x) sin(π a₂ y)."""
+    import jax.numpy as jnp  # only a training needs it, while tables and figures read this file too
+
     u, u_xx, u_yy = d.value[..., 0], d.second[X][..., 0], d.second[Y][..., 0]
     f = (
         (1 - np.pi**2 * (A1**2 + A2**2))
