@@ -48,6 +48,7 @@ def evaluate(
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+@functools.partial(jax.jit, static_argnums=(1, 2), inline=True)
 def _evaluate(x: Array, basis: SplineBasis, order: int) -> Array:
     cell, u = locate(x, basis)
     tap = jnp.arange(basis.n_basis, dtype=x.dtype) - cell[..., None]  # (..., n_basis)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -37,7 +38,7 @@ def cox_de_boor(
     if not isinstance(knots, Tracer):
         check_knots(knots, degree)
     x = as_floating(x)
-    return recursion(x, jnp.asarray(knots, x.dtype), degree, check_order(order), jnp)
+    return _compiled(x, jnp.asarray(knots, x.dtype), degree, check_order(order), jnp)
 
 
 def check_knots(knots: Any, degree: int) -> np.ndarray:
@@ -64,6 +65,9 @@ def recursion(x: Any, t: Any, degree: int, order: int, xp: Any) -> Any:
         right = _reciprocal(t[p + 1 :] - t[1:-p], xp)
         B = p * (left * B[..., :-1] - right * B[..., 1:])
     return B + 0.0 * x  # NaN where x is not finite
+
+
+_compiled = jax.jit(recursion, static_argnums=(2, 3, 4), inline=True)
 
 
 def _reciprocal(d: Any, xp: Any) -> Any:
