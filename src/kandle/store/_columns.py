@@ -19,7 +19,16 @@ CONFIGURATION = (
 RESULTS = ("status", "diverged_at", "loss", "l2", "l2_robust", "test_mse", "wall_s")
 # What makes the configuration whole, and where a row comes from.
 FURTHER = (
-    *("settings", "optimizer_arguments", "domain", "bias", "curve", "checkpoints", "replicate"),
+    *(
+        "settings",
+        "optimizer_arguments",
+        "domain",
+        "residual",
+        "bias",
+        "curve",
+        "checkpoints",
+        "replicate",
+    ),
     *("machine", "backend", "version", "reason", "identity"),
 )
 COLUMNS = (*CONFIGURATION, *RESULTS, *FURTHER)

@@ -19,6 +19,7 @@ _MOST_RUNS = 32
 # What runs of a batch need not share: the program takes weights as arguments.
 _MEMBER = ("scheme", "alpha", "beta", "gain", "settings", "seed", "replicate")
 _SHARED = operator.attrgetter(*(name for name in FIELDS if name not in _MEMBER))
+_PROGRAM = operator.attrgetter("G", "width", "depth", "degree", "dtype", "scheme")
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ def batches(specs: Iterable[RunSpec], *, slots: int = 1, model: CostModel = DEFA
         for key, group in groups.items()
         for part in _parts(group, min(_MOST_RUNS, max(1, int(longest / costs[key]))))
     ]
-    return sorted(made, key=lambda batch: -batch.cost)
+    # Of equals, those of one program stand together: a worker that has it need not compile it.
+    return sorted(made, key=lambda batch: (-batch.cost, _PROGRAM(batch.specs[0]), len(batch)))
 
 
 def shard(specs: Sequence[RunSpec], index: int, count: int) -> list[RunSpec]:

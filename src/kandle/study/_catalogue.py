@@ -39,6 +39,9 @@ _KNOWN = (
 )
 
 
+_TRAINED = ("x", "collocation", "points")  # the arrays whose points a step evaluates
+
+
 def facts(problem: str) -> Facts:
     """The facts of a problem by name; a user's own (`module:object`) is imported and asked."""
     if problem in _KNOWN:
@@ -47,13 +50,12 @@ def facts(problem: str) -> Facts:
 
     found = problems.get(problem)
     arrays = found.arrays("float32")
-    # Test data is no part of a training step.
-    points = sum(len(array) for name, array in arrays.items() if name.startswith(("x", "coll")))
+    points = sum(len(arrays[name]) for name in _TRAINED if name in arrays)
     return Facts(
         found.kind,
         found.n_in,
         found.n_out,
-        max(points, 1),
+        points,
         found.default_steps,
         getattr(found, "reference_name", ""),
     )

@@ -10,7 +10,14 @@ from kandle._errors import UserError
 from kandle.study import _form as form
 from kandle.study._axes import KINDS, Axes, shapes
 from kandle.study._spec import compact
-from kandle.study._study import SCALES, OptimizerChoice, SchemeAxis, Study, scheme_axes
+from kandle.study._study import (
+    SCALES,
+    OptimizerChoice,
+    SchemeAxis,
+    Study,
+    residual_function,
+    scheme_axes,
+)
 
 _STUDY = {
     "name": form.text,
@@ -27,6 +34,7 @@ _STUDY = {
     "dtypes": form.several(form.choice("float32", "float64")),
     "rba": form.one_or_several(form.choice("published", "text", "off")),
     "references": form.one_or_several(form.text),
+    "residual": form.one_or_several(form.text),
     "bias": form.one_or_several(form.truth),
     "domain": form.interval,
     "curve": form.choice("log", "all"),
@@ -41,9 +49,15 @@ _OPTIMIZER = {
     "name": form.text,
     "learning_rate": form.one_or_several(form.rate),
     "schedule": form.one_or_several(form.either(form.text, form.table)),
-    "arguments": form.table,
+    "arguments": form.one_or_several(form.table),
 }
 _DEFAULT_SEEDS = 5
+_PLURALS = {
+    "rba": "rba",
+    "references": "references",
+    "residual": "residuals",
+    "bias": "biases",
+}
 
 
 def load(path: Path) -> Study:
@@ -56,7 +70,10 @@ def load(path: Path) -> Study:
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text: {error}.") from None
     study = declare(declaration, source=str(path), default_name=path.stem)
-    _check_schemes(study)
+    try:
+        _check_made(study)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     return study
 
 
@@ -69,7 +86,7 @@ def declare(given: Mapping[str, Any], *, source: str = "", default_name: str = "
         for key in ("description", "steps", "degrees", "dtypes", "domain", "curve", "checkpoints")
         if key in given
     }
-    for key, field in (("rba", "rba"), ("references", "references"), ("bias", "biases")):
+    for key, field in _PLURALS.items():
         if key in given:
             optional[field] = form.listed(given[key])
     if "optimizers" in given:
@@ -133,10 +150,11 @@ def _optimizers(place: str, given: Mapping[str, Any]) -> list[OptimizerChoice]:
             given.get("name", "adam"),
             float(learning_rate),
             schedule if isinstance(schedule, str) else compact(schedule),
-            compact(given["arguments"]) if given.get("arguments") else "",
+            compact(arguments) if arguments else "",
         )
         for learning_rate in form.listed(given.get("learning_rate", 1e-3))
         for schedule in form.listed(given.get("schedule", "constant"))
+        for arguments in form.listed(given.get("arguments", {}))
     ]
 
 
@@ -147,15 +165,21 @@ def _scales(place: str, given: Mapping[str, Any]) -> tuple[tuple[str, Axes], ...
     )
 
 
-def _check_schemes(study: Study) -> None:
-    """Let every scheme be made once, so that a misspelt setting is found before anything trains."""
-    from kandle import init
+def _check_made(study: Study) -> None:
+    """Make what the study names once, so that a misspelt one is found before anything trains."""
+    from kandle import init, problems
+    from kandle.nn import get_residual
 
-    for i, scheme in enumerate(study.schemes, 1):
+    for problem in study.problems:
+        found = problems.get(problem)
+        for reference in study.references:
+            if getattr(found, "reference_name", ""):
+                found.with_reference(reference)
+    for residual in study.residuals:
+        get_residual(residual_function(residual))
+    for optimizer in study.optimizers:
+        optimizer.made()
+    for scheme in study.schemes:
         names = [name for name, _ in scheme.settings]
         for values in itertools.product(*(values for _, values in scheme.settings)):
-            settings = dict(zip(names, values, strict=True))
-            try:
-                init.from_dict({"name": scheme.name, **settings})
-            except UserError as error:
-                raise UserError(f"{study.source}: scheme {i}: {error}") from None
+            init.from_dict({"name": scheme.name, **dict(zip(names, values, strict=True))})

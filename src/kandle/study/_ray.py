@@ -1,6 +1,8 @@
 """Workers on a Ray cluster."""
 
 import functools
+import os
+import sys
 from typing import Any
 
 from kandle._errors import MissingExtra
@@ -44,6 +46,8 @@ class RayExecutor(Executor):
             num_cpus=cpus, num_gpus=gpus, max_retries=0, retry_exceptions=False
         )
         self._runner = runner
+        # A user's problem may be a module that only the driver's path leads to.
+        self._path = [entry or os.getcwd() for entry in sys.path]
         self._under_way: dict[Any, Batch] = {}
         if self.slots < 1:
             self.close()
@@ -66,7 +70,7 @@ class RayExecutor(Executor):
         )
 
     def submit(self, batch: Batch) -> None:
-        self._under_way[self._task.remote(self._runner, batch.specs)] = batch
+        self._under_way[self._task.remote(self._runner, self._path, batch.specs)] = batch
 
     def wait(self, timeout: float) -> list[Done | Lost]:
         if not self._under_way:
@@ -98,6 +102,7 @@ def _connect(ray: Any, address: str | None, workers: int) -> None:
     options: dict[str, Any] = {"runtime_env": {"env_vars": ONE_THREAD}, "log_to_driver": False}
     if address is None:
         options |= {"address": "local", "num_cpus": workers, "include_dashboard": False}
+        options["_node_ip_address"] = "127.0.0.1"  # nobody else's business
     else:
         options["address"] = address
     try:
@@ -110,8 +115,9 @@ def _fits(resources: dict[str, float], name: str, amount: float) -> float:
     return resources.get(name, 0) / amount if amount else float("inf")
 
 
-def _work(runner: str, specs: Any) -> Any:
+def _work(runner: str, path: list[str], specs: Any) -> Any:
     """What a Ray worker does with a batch."""
+    sys.path += [entry for entry in path if entry not in sys.path]
     prepare()
     return execute(_loaded(runner), specs)
 

@@ -56,6 +56,7 @@ class RunSpec:
     settings: str = ""
     optimizer_arguments: str = ""
     domain: str = "[-1.0,1.0]"
+    residual: str = "silu"
     bias: bool = True
     curve: str = "log"
     checkpoints: str = ""

@@ -46,6 +46,14 @@ class OptimizerChoice:
     schedule: str = "constant"
     arguments: str = ""
 
+    def made(self) -> Any:
+        """The optimizer as `kandle.train` takes it."""
+        from kandle.train import Optimizer
+
+        schedule = json.loads(self.schedule) if self.schedule.startswith("{") else self.schedule
+        arguments = json.loads(self.arguments) if self.arguments else {}
+        return Optimizer(self.name, self.learning_rate, schedule, arguments)
+
 
 @dataclass(frozen=True)
 class Study:
@@ -68,6 +76,7 @@ class Study:
     dtypes: tuple[str, ...] = ("float32",)
     rba: tuple[str, ...] = ("published",)
     references: tuple[str, ...] = ()
+    residuals: tuple[str, ...] = ("silu",)
     biases: tuple[bool, ...] = (True,)
     domain: tuple[float, float] = (-1.0, 1.0)
     curve: str = "log"
@@ -139,7 +148,12 @@ class Study:
         """The fields that runs of one problem, architecture and way of training share, in order."""
         ways = list(
             itertools.product(
-                self.architectures, self.degrees, self.optimizers, self.dtypes, self.biases
+                self.architectures,
+                self.degrees,
+                self.residuals,
+                self.biases,
+                self.optimizers,
+                self.dtypes,
             )
         )
         for problem in self.problems:
@@ -147,10 +161,8 @@ class Study:
             steps = self.steps or known.default_steps
             rba = self.rba if known.kind == "pde" else ("",)
             references = (self.references or (known.reference,)) if known.reference else ("",)
-            for (shape, degree, optimizer, dtype, bias), weights, reference in itertools.product(
-                ways, rba, references
-            ):
-                G, width, depth = shape
+            for way, weights, reference in itertools.product(ways, rba, references):
+                (G, width, depth), degree, residual, bias, optimizer, dtype = way
                 yield {
                     "study": self.name,
                     "problem": problem,
@@ -166,6 +178,7 @@ class Study:
                     "dtype": dtype,
                     "rba": weights,
                     "reference": reference,
+                    "residual": residual,
                     "bias": bias,
                     "domain": compact([float(end) for end in self.domain]),
                     "curve": self.curve,
@@ -194,6 +207,11 @@ def _spaced(count: int, steps: int) -> str:
     return json.dumps(
         [round(i * steps / max(count - 1, 1)) for i in range(count)], separators=(",", ":")
     )
+
+
+def residual_function(name: str) -> str | None:
+    """The residual of an architecture from its name in a study; `none` is no residual."""
+    return None if name == "none" else name
 
 
 def scheme_axes(settings: Mapping[str, Any]) -> tuple[tuple[str, tuple[Any, ...]], ...]:

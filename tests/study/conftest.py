@@ -1,0 +1,82 @@
+import os
+
+import pandas as pd
+import pytest
+import study_driver
+
+from kandle import study
+from kandle.store import Store
+
+
+class Notes:
+    """A watcher that keeps what it is told."""
+
+    def __init__(self):
+        self.notes = []
+        self.last = None
+
+    def show(self, progress):
+        self.last = progress
+
+    def note(self, message):
+        self.notes.append(message)
+
+
+@pytest.fixture
+def notes():
+    return Notes()
+
+
+@pytest.fixture
+def plan():
+    return study_driver.plan()
+
+
+def rows(directory):
+    """All that a store holds but how long it took and in which order it came."""
+    with Store.open(directory) as store:
+        frame = store.frame().drop(columns=["wall_s"]).sort_values("identity", ignore_index=True)
+        curves = {k: (v.steps.tolist(), v.loss.tolist()) for k, v in store.curves().items()}
+        spectra = {
+            k: [(s.block, s.step, s.eigenvalues.tolist()) for s in v]
+            for k, v in store.spectra().items()
+        }
+    return frame, curves, spectra
+
+
+def assert_same(left, right):
+    (frame, *others), (frame_, *others_) = left, right
+    pd.testing.assert_frame_equal(frame, frame_, check_exact=True)
+    assert others == others_
+
+
+@pytest.fixture(scope="session")
+def ray_cluster():
+    """Ray with two nodes on this machine, all of it on loopback."""
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # Ray's switch for loopback addresses
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
+    assert cluster.address.startswith("127.0.0.1:")
+    cluster.add_node(num_cpus=1)
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+@pytest.fixture
+def expected(plan, tmp_path, notes):
+    """The rows of an undisturbed run."""
+    directory = tmp_path / "expected"
+    study.run(
+        plan,
+        directory,
+        executor=lambda: study.InlineExecutor("study_fake:train"),
+        watcher=notes,
+    )
+    found = rows(directory)
+    assert len(found[0]) == plan.runs == 2 * 2 * (4 * 5 + 4 * 3)
+    return found

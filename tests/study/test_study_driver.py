@@ -1,0 +1,135 @@
+"""Retries, splitting, failed runs, resuming."""
+
+import pytest
+from conftest import assert_same, rows
+
+from kandle import study
+from kandle.store import Store
+from kandle.study import InlineExecutor, LocalExecutor
+
+
+def failing(kind, plan, directory, notes):
+    return study.run(
+        plan,
+        directory,
+        executor=lambda: LocalExecutor(2, runner=f"study_fake:{kind}"),
+        watcher=notes,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("crashing_at_seed_3", "worker killed by signal 9 (SIGKILL; often for want of memory)"),
+        ("raising_at_seed_3", "MemoryError: no room for seed 3"),
+    ],
+)
+def test_what_always_fails_is_split_and_recorded(kind, reason, tmp_path, notes):
+    plan = study.plan(
+        study.get("feynman"), axes=study.Axes(problems=("I.6.2",), architectures=((5, 2, 1),))
+    )
+    ended = failing(kind, plan, tmp_path, notes)
+    bad = [spec for spec in plan.specs if spec.seed == 3]
+    assert (ended.failed, ended.trained) == (len(bad), plan.runs - len(bad))
+    assert any("trying again in halves" in note for note in notes.notes)
+    with Store.open(tmp_path) as store:
+        frame = store.frame().set_index("identity")
+        assert set(frame.index[frame["status"] == "failed"]) == {spec.identity for spec in bad}
+        assert set(frame.loc[[spec.identity for spec in bad], "reason"]) == {reason}
+        assert frame.loc[frame["status"] != "failed", "l2"].notna().all()
+        told = study.status(store)["studies"][0]
+    assert (told["failed"], told["failures"]) == (3, [{"reason": reason, "runs": 3}])
+
+    # They are not tried again unless asked for, and are remembered as failed.
+    again = failing("train", plan, tmp_path, notes)
+    assert (again.trained, again.failed, again.failed_before) == (0, 0, 3)
+    with Store.open(tmp_path) as store:
+        assert store.missing(plan.specs, retry_failed=True) == bad
+    cured = study.run(
+        plan,
+        tmp_path,
+        executor=lambda: InlineExecutor("study_fake:train"),
+        watcher=notes,
+        retry_failed=True,
+    )
+    assert (cured.trained, cured.failed, cured.failed_before) == (3, 0, 0)
+    with Store.open(tmp_path) as store:
+        assert not (store.frame()["status"] == "failed").any()
+
+
+def test_only_what_is_missing_is_run(plan, tmp_path, notes, expected):
+    part = study.plan(study.get("functions"), axes=study.Axes(**plan.axes.to_dict() | {"seeds": 2}))
+    for chosen, new in ((part, part.runs), (plan, plan.runs - part.runs), (plan, 0)):
+        ended = study.run(
+            chosen,
+            tmp_path / "store",
+            executor=lambda: InlineExecutor("study_fake:train"),
+            watcher=notes,
+        )
+        assert (ended.trained, ended.done) == (new, chosen.runs)
+    assert_same(rows(tmp_path / "store"), expected)
+
+
+def test_shards_merged_are_the_whole(plan, tmp_path, notes, expected):
+    from kandle.store import merge
+
+    for i in (1, 2, 3):
+        part = study.plan(study.get("functions"), axes=plan.axes, part=(i, 3))
+        study.run(
+            part,
+            tmp_path / f"shard{i}",
+            executor=lambda: InlineExecutor("study_fake:train"),
+            watcher=notes,
+        )
+    with Store.open(tmp_path / "whole", "w") as store:
+        for i in (1, 2, 3):
+            with Store.open(tmp_path / f"shard{i}") as source:
+                merge(store, source)
+    assert_same(rows(tmp_path / "whole"), expected)
+
+
+def test_progress_tells_rate_time_left_and_the_best(plan, tmp_path, notes):
+    from kandle.study._display import best, describe
+
+    ended = study.run(
+        plan, tmp_path, executor=lambda: InlineExecutor("study_fake:train"), watcher=notes
+    )
+    assert ended.cost_left == pytest.approx(0.0, abs=1e-6)
+    assert ended.seconds_left == pytest.approx(0.0, abs=1e-6)
+    with Store.open(tmp_path) as store:
+        frame = store.frame()
+    for problem, (loss, spec) in ended.best.items():
+        assert loss == frame.loc[frame["problem"] == problem, "loss"].min()
+        assert spec.identity == frame.loc[frame["loss"] == loss, "identity"].item()
+    assert describe(ended)[0] == f"{plan.runs}/{plan.runs} runs"
+    assert best(ended, 1)[0].startswith("f1 ")
+
+
+def test_a_full_disk_stops_the_study_and_loses_nothing(
+    plan, tmp_path, notes, expected, monkeypatch
+):
+    from kandle.store import StoreError
+    from kandle.store import _store as module
+
+    connect = module.connect_writer
+
+    def cramped(path):
+        connection = connect(path)
+        connection.execute("PRAGMA max_page_count = 40")
+        return connection
+
+    monkeypatch.setattr(module, "connect_writer", cramped)
+    with pytest.raises(StoreError, match="No room left to write"):
+        study.run(
+            plan,
+            tmp_path / "store",
+            executor=lambda: InlineExecutor("study_fake:train"),
+            watcher=notes,
+        )
+    monkeypatch.undo()
+    kept = rows(tmp_path / "store")[0]
+    assert 0 < len(kept) < plan.runs
+    study.run(
+        plan, tmp_path / "store", executor=lambda: InlineExecutor("study_fake:train"), watcher=notes
+    )
+    assert_same(rows(tmp_path / "store"), expected)

@@ -1,0 +1,232 @@
+"""Processes are really killed here, and nothing may be lost, made twice or left behind."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import assert_same, rows
+
+from kandle import study
+from kandle.store import Store
+from kandle.study import LocalExecutor, _batch
+
+HERE = Path(__file__).parent
+DRIVER = [sys.executable, str(HERE / "study_driver.py")]
+
+
+def stored(directory):
+    if not (directory / "runs.sqlite").exists():
+        return set()
+    with Store.open(directory) as store:
+        return {identity for (identity,) in store.query("SELECT identity FROM runs")}
+
+
+def children(pid):
+    """The process ids of the children of `pid`."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.add(int(entry.parent.name))
+    return found
+
+
+def alive(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def until(condition, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+def test_a_driver_killed_at_twenty_moments(tmp_path, plan, expected):
+    directory, log = tmp_path / "store", tmp_path / "log"
+    log.touch()
+    environment = {**os.environ, "FAKE_LOG": str(log)}
+    chance = random.Random(0)
+    acknowledged: set[str] = set()
+    kills = 0
+    while kills < 20:
+        begun = len(log.read_text().splitlines())
+        process = subprocess.Popen(
+            [*DRIVER, str(directory), "study_fake:logged"],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+        )
+        # A moment of the run, not of the start of Python: counted from the first batch begun.
+        while len(log.read_text().splitlines()) == begun and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0.0, 0.25))
+        process.kill()
+        process.wait()
+        kills += 1
+        begun_now = log.read_text().splitlines()[begun:]
+        assert not acknowledged & set(begun_now), "a stored run was made again"
+        now = stored(directory)
+        assert acknowledged <= now, "a stored run was lost"
+        acknowledged = now
+    assert len(acknowledged) > 0
+    subprocess.run(
+        [*DRIVER, str(directory), "study_fake:logged"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    assert_same(rows(directory), expected)
+    # More than a handful of the kills must have hit a run under way.
+    assert len(log.read_text().splitlines()) > plan.runs + 20
+
+
+@linux
+def test_a_killed_driver_leaves_no_workers_behind(tmp_path):
+    process = subprocess.Popen(
+        [*DRIVER, str(tmp_path), "study_fake:endless"], stdout=subprocess.DEVNULL
+    )
+    workers = until(lambda: (found := children(process.pid)) and len(found) == 2 and found)
+    process.kill()
+    process.wait()
+    until(lambda: not any(alive(worker) for worker in workers), 5)
+
+
+def test_the_lifeline_alone_ends_a_worker():
+    """Where the kernel does not tell a process that its parent died, the end of a pipe does."""
+    read, write = os.pipe()
+    code = (
+        "import sys, time; sys.platform = 'elsewhere'; from kandle.study._worker import _die_with;"
+        f"_die_with({os.getpid()}, {read}); print('up', flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], pass_fds=[read], stdout=subprocess.PIPE
+    )
+    os.close(read)
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline() == b"up\n"
+        os.close(write)
+        assert process.wait(5) == 1
+
+
+def test_killed_workers_are_replaced_and_their_batches_retried(
+    tmp_path, plan, expected, notes, monkeypatch
+):
+    monkeypatch.setattr(_batch, "_MOST_RUNS", 8)
+    made = []
+
+    def executor():
+        made.append(LocalExecutor(2, runner="study_fake:slowly"))
+        return made[0]
+
+    chance, ended = random.Random(1), threading.Event()
+    killed = []
+
+    def kill():
+        while len(killed) < 8 and not ended.wait(0.4):
+            pids = made[0].pids if made else []
+            if pids:
+                killed.append(chance.choice(pids))
+                os.kill(killed[-1], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        progress = study.run(plan, tmp_path / "store", executor=executor, watcher=notes)
+    finally:
+        ended.set()
+        killer.join()
+    assert len(killed) >= 4
+    assert any("killed by signal 9" in note for note in notes.notes)
+    assert progress.failed == 0
+    assert_same(rows(tmp_path / "store"), expected)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_driver_stops_at_once_and_stays_resumable(tmp_path, number):
+    process = subprocess.Popen(
+        [*DRIVER, str(tmp_path), "study_fake:endless"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    workers = until(lambda: children(process.pid)) if sys.platform == "linux" else set()
+    started = time.monotonic()
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=10)
+    assert time.monotonic() - started < 5
+    assert "KeyboardInterrupt" in stderr
+    # One that was just being started ends by itself when it finds its driver gone.
+    until(lambda: not any(alive(worker) for worker in workers), 5)
+    with Store.open(tmp_path) as store:
+        (told,) = study.status(store)["studies"]
+    assert told["session"]["state"] == "stopped"
+
+
+def test_a_second_driver_is_refused(tmp_path):
+    first = subprocess.Popen(
+        [*DRIVER, str(tmp_path), "study_fake:endless"], stdout=subprocess.PIPE, text=True
+    )
+    assert first.stdout is not None
+    with first.stdout:
+        first.stdout.readline()
+        second = subprocess.run(
+            [*DRIVER, str(tmp_path), "study_fake:endless"], capture_output=True, text=True
+        )
+        first.kill()
+        first.wait()
+    assert second.returncode == 1
+    assert f"is being written by process {first.pid} " in second.stderr
+
+
+def test_a_ray_node_removed_on_the_way(tmp_path, plan, expected, notes, ray_cluster, monkeypatch):
+    monkeypatch.setattr(_batch, "_MOST_RUNS", 4)
+    notes.last = None
+    doomed = ray_cluster.add_node(num_cpus=2)
+    made = []
+
+    def executor():
+        made.append(study.RayExecutor(ray_cluster.address, runner="study_fake:slowly"))
+        return made[0]
+
+    ended = threading.Event()
+
+    def remove():
+        while not ended.wait(0.1):
+            # Once a third of the work is done, all nodes are at it.
+            if notes.last is not None and notes.last.done > plan.runs // 3:
+                slots.append(made[0].slots)
+                ray_cluster.remove_node(doomed, allow_graceful=False)
+                return
+
+    slots: list[int] = []
+    remover = threading.Thread(target=remove)
+    remover.start()
+    try:
+        progress = study.run(plan, tmp_path / "store", executor=executor, watcher=notes)
+    finally:
+        ended.set()
+        remover.join()
+    assert slots == [4]
+    assert any("worker lost on Ray" in note for note in notes.notes)
+    assert progress.failed == 0
+    assert_same(rows(tmp_path / "store"), expected)

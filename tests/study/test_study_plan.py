@@ -1,0 +1,190 @@
+"""Counts, scales, axes, batches and shards."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from kandle import study
+from kandle._errors import UserError
+from kandle.study import Axes, RunSpec
+from kandle.study._batch import shape
+from kandle.study._catalogue import facts
+from kandle.study._cost import DEFAULT, CostModel
+
+PAPER = {
+    "functions": (126_240, 40_800, 2_400),
+    "pdes": (56_808, 18_360, 1_080),
+    "feynman": (600, 120, 120),
+    "curves-functions": (400, 80, 80),
+    "curves-pdes": (240, 48, 48),
+    "ntk-functions": (20, 20, 20),
+    "ntk-pdes": (12, 12, 12),
+    "ntk-exponents": (162, 162, 2),
+}
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_the_paper_scale_is_the_paper(name):
+    found = study.plan(study.get(name), "paper")
+    assert (found.runs, found.aggregated, found.final) == PAPER[name]
+    assert len(study.get(name)) == found.runs
+    assert len(set(found.specs)) == found.runs
+
+
+@pytest.mark.parametrize("name", study.names())
+@pytest.mark.parametrize("scale", ["smoke", "quick", "overnight"])
+def test_a_scale_only_chooses_runs(name, scale):
+    whole = study.get(name)
+    found = study.plan(whole, scale)
+    assert found.runs
+    if scale == "smoke":
+        assert all(spec.steps < 100 for spec in found.specs)
+    else:
+        lengths = {spec.steps for spec in whole.specs()}
+        assert all(spec.steps in lengths for spec in found.specs)
+    if scale == "overnight":
+        assert set(found.specs) <= set(whole.specs())
+        assert {s.problem for s in found.specs} == {s.problem for s in whole.specs()}
+
+
+def test_planning_is_light():
+    code = (
+        "import sys, resource; from kandle import study; p = study.plan(study.get('functions'));"
+        "p.batches(2); assert p.runs == 126240;"
+        "assert not {'jax', 'pandas', 'matplotlib', 'ray', 'rich'} & set(sys.modules);"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+    )
+    started = time.process_time(), time.monotonic()
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(told.stdout) < 300
+    assert time.monotonic() - started[1] < 20  # a busy machine; the figure is three seconds
+
+
+def test_runs_of_functions_have_no_rba_and_pdes_do():
+    functions = study.plan(study.get("functions"), "smoke").specs
+    assert {(s.rba, s.reference, s.dtype) for s in functions} == {("", "", "float32")}
+    pdes = study.plan(study.get("pdes"), "smoke").specs
+    told = {(s.problem, s.rba, s.reference) for s in pdes}
+    assert told == {
+        ("allen-cahn", "published", "dirichlet"),
+        ("burgers", "published", ""),
+        ("helmholtz", "published", ""),
+    }
+
+
+def test_checkpoints_span_training():
+    (first, *_) = study.plan(study.get("ntk-functions")).specs
+    assert first.checkpoints == "[0,500,1000,1500,2000]"
+    (first, *_) = study.plan(study.get("ntk-pdes")).specs
+    assert first.checkpoints == "[0,1000,2000,3000,4000,5000]"
+    steps = {s.problem: s.checkpoints for s in study.plan(study.get("ntk-exponents")).specs}
+    assert steps == {"f3": "[0,1000,2000]", "burgers": "[0,2500,5000]"}
+
+
+def test_axes_narrow_and_widen():
+    found = study.plan(
+        study.get("functions"),
+        axes=Axes(problems=("f3",), grids=(5,), widths=(2, 4, 8), depths=(1, 2)),
+    )
+    assert found.runs == 1578
+    seeded = study.plan(study.get("functions"), axes=Axes(problems=("f1",), seeds=2, widths=(3,)))
+    assert seeded.runs == 4 * 4 * 85 * 2
+    assert {s.width for s in seeded.specs} == {3}
+    paired = study.plan(study.get("feynman"), axes=Axes(alphas=(0.5,), betas=(1.0, 2.0)))
+    assert {(s.alpha, s.beta) for s in paired.specs if s.scheme == "power-law"} == {
+        (0.5, 1.0),
+        (0.5, 2.0),
+    }
+    wider = study.plan(study.get("feynman"), axes=Axes(schemes=("glorot", "lecun-numerical")))
+    assert wider.runs == 20 * 2 * 2 * 5
+
+
+def test_axes_replace_one_coordinate_of_named_architectures():
+    found = study.plan(study.get("feynman"), axes=Axes(widths=(4, 8)))
+    assert {(s.G, s.width, s.depth) for s in found.specs} == {
+        (5, 4, 2),
+        (5, 8, 2),
+        (20, 4, 3),
+        (20, 8, 3),
+    }
+
+
+def test_power_law_by_name_alone_has_its_exponents():
+    specs = [s for s in study.plan(study.get("feynman")).specs if s.scheme == "power-law"]
+    assert {(s.alpha, s.beta) for s in specs} == {(0.25, 1.75)}
+    assert specs[0].scheme_settings == {"alpha": 0.25, "beta": 1.75}
+
+
+def test_the_catalogue_agrees_with_the_problems():
+    from kandle import problems
+
+    assert set(problems.names()) == {
+        n for s in ("functions", "pdes", "feynman") for n in study.get(s).problems
+    }
+    for name in problems.names():
+        problem, known = problems.get(name), facts(name)
+        assert (known.kind, known.n_in, known.n_out) == (problem.kind, problem.n_in, problem.n_out)
+        assert known.default_steps == problem.default_steps
+        assert known.reference == getattr(problem, "reference_name", "")
+        arrays = problem.arrays("float32")
+        trained = [len(v) for k, v in arrays.items() if not k.endswith("_test") and v.ndim == 2]
+        assert known.points <= sum(trained)
+
+
+def test_batches_are_of_one_shape_and_hold_every_run_once():
+    specs = study.plan(study.get("pdes"), "overnight").specs
+    made = study.batches(specs, slots=2)
+    held = [spec for batch in made for spec in batch.specs]
+    assert len(held) == len(specs)
+    assert set(held) == set(specs)
+    assert all(len({shape(spec) for spec in batch.specs}) == 1 for batch in made)
+    costs = [batch.cost for batch in made]
+    assert costs == sorted(costs, reverse=True)
+    assert made == study.batches(specs, slots=2)
+    for batch in made:
+        assert batch.cost < 300 or len(batch) == 1
+        assert batch.cost == pytest.approx(sum(map(DEFAULT.run, batch.specs)))
+
+
+def test_batches_of_a_group_differ_by_one_run_at_most():
+    specs = [RunSpec("s", "f1", "glorot", 5, 8, 2, seed) for seed in range(100)]
+    sizes = [len(batch) for batch in study.batches(specs, slots=50)]
+    assert sum(sizes) == 100
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_halves_of_a_batch():
+    specs = tuple(RunSpec("s", "f1", "glorot", 5, 8, 2, seed) for seed in range(5))
+    first, second = study.Batch(specs, 10.0).halves()
+    assert first.specs + second.specs == specs
+    assert (len(first), first.cost + second.cost) == (3, pytest.approx(10.0))
+
+
+@pytest.mark.parametrize("count", [1, 3, 7])
+def test_shards_are_disjoint_complete_and_balanced(count):
+    specs = study.plan(study.get("functions"), "overnight").specs
+    parts = [study.shard(specs, i, count) for i in range(1, count + 1)]
+    assert sorted(s.identity for part in parts for s in part) == sorted(s.identity for s in specs)
+    costs = [sum(map(DEFAULT.run, part)) for part in parts]
+    assert max(costs) < 1.1 * sum(costs) / count
+    assert parts[0] == study.shard(specs, 1, count)
+
+
+def test_a_shard_out_of_range():
+    with pytest.raises(UserError, match="1 <= I <= N"):
+        study.shard([], 4, 3)
+
+
+def test_costs_follow_the_formula():
+    spec = RunSpec("s", "f1", "glorot", 5, 8, 2, 0, steps=100)
+    model = CostModel(
+        overhead=1.0, function=2.0, pde=3.0, doubled=5.0, normalized=7.0, spectrum=10.0
+    )
+    work = (2 * 8 + 8 * 8 + 8) * 4000
+    assert model.run(spec) == 100 * (1 + 2 * work)
+    assert model.run(spec.replace(dtype="float64")) == 100 * (1 + 10 * work)
+    assert model.run(spec.replace(scheme="lecun-normalized")) == 100 * (1 + 14 * work)
+    assert model.run(spec.replace(checkpoints="[0,100]")) == 120 * (1 + 2 * work)
+    assert model.step(spec.replace(problem="burgers")) == 1 + 3 * (work // 4000) * 4288
