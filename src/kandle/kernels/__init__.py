@@ -9,6 +9,7 @@ from kandle.kernels._api import (
     default_backend,
     jet,
     layer,
+    spread,
     statistics,
     total,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "jet",
     "layer",
     "residual_derivatives",
+    "spread",
     "statistics",
     "total",
 ]

@@ -21,6 +21,7 @@ from jaxtyping import Array, ArrayLike, Float
 from kandle._errors import UserError, must, unknown
 from kandle.kernels import _dense, _library, _native, _reference
 from kandle.kernels._residual import Residual
+from kandle.kernels._spread import spread as _spread
 from kandle.splines import SplineBasis
 
 BACKENDS = ("reference", "dense", "native")
@@ -141,6 +142,12 @@ def total(x: Float[ArrayLike, "... N"], backend: str | None = None) -> Float[Arr
     if x.ndim == 0:
         raise must("'x' of total", "an array with at least one axis", x.shape)
     return _total(x, backend=name)
+
+
+def spread(x: Float[ArrayLike, "..."], n: int, backend: str | None = None) -> Float[Array, "... n"]:
+    """x repeated n times along a new last axis: the transpose of `total`, which is its gradient."""
+    name = check_backend(backend)
+    return _spread(_floating(x), n, _IMPLEMENTATIONS[name].total)
 
 
 # Jitted, so that eager calls compile once a shape; inlined, so that an outer jit sees through.

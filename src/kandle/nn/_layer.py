@@ -122,7 +122,12 @@ class KANLayer(eqx.Module):
             mean, variance = kernels.statistics(x, basis=self.basis, backend=self.backend)
         else:
             mean, variance = lax.stop_gradient((self.mean, self.variance))
-        b = self.b / jnp.sqrt(variance + EPSILON)
+        # Shared by all outputs: the gradient of sharing is a sum, which belongs to the kernels.
+        mean, deviation = (
+            jnp.moveaxis(kernels.spread(shared, self.n_out, self.backend), -1, 0)
+            for shared in (mean, jnp.sqrt(variance + EPSILON))
+        )
+        b = self.b / deviation
         shift = self.c * kernels.total(b * mean, self.backend)  # (n_out, n_in)
         shift = kernels.total(shift, self.backend)
         return self.r, self.c, b, -shift if self.bias is None else self.bias - shift
