@@ -57,9 +57,9 @@ def ray_cluster():
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
-    )
+    quick_to_notice = {"health_check_period_ms": 500, "health_check_initial_delay_ms": 500}
+    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": quick_to_notice}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     assert cluster.address.startswith("127.0.0.1:")
     cluster.add_node(num_cpus=1)
     yield cluster

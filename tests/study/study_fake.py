@@ -44,6 +44,11 @@ def slowly(specs):
     return [outcome(spec) for spec in specs]
 
 
+def very_slowly(specs):
+    time.sleep(0.2 * len(specs))
+    return [outcome(spec) for spec in specs]
+
+
 def logged(specs):
     """Train, and leave a trace of what was begun in the file that FAKE_LOG names."""
     with open(os.environ["FAKE_LOG"], "a") as log:

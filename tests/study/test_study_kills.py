@@ -199,21 +199,21 @@ def test_a_second_driver_is_refused(tmp_path):
 
 
 def test_a_ray_node_removed_on_the_way(tmp_path, plan, expected, notes, ray_cluster, monkeypatch):
-    monkeypatch.setattr(_batch, "_MOST_RUNS", 4)
+    monkeypatch.setattr(_batch, "_MOST_RUNS", 10)
     notes.last = None
     doomed = ray_cluster.add_node(num_cpus=2)
     made = []
 
     def executor():
-        made.append(study.RayExecutor(ray_cluster.address, runner="study_fake:slowly"))
+        made.append(study.RayExecutor(ray_cluster.address, runner="study_fake:very_slowly"))
         return made[0]
 
     ended = threading.Event()
 
     def remove():
         while not ended.wait(0.1):
-            # Once a third of the work is done, all nodes are at it.
-            if notes.last is not None and notes.last.done > plan.runs // 3:
+            # When the first batch is back, the others are under way.
+            if notes.last is not None and notes.last.done > 0:
                 slots.append(made[0].slots)
                 ray_cluster.remove_node(doomed, allow_graceful=False)
                 return
