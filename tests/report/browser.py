@@ -58,7 +58,8 @@ class Browser:
         self._ids = itertools.count(1)
         self._replies = queue.Queue()
         self.events = []
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self):
         rest = b""
@@ -92,7 +93,9 @@ class Browser:
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+        self._reader.join(timeout=10)
         self._out.close()
+        self._in.close()
 
 
 class Page:

@@ -178,7 +178,7 @@ def write_store(directory, *parts):
                     fields[name] = None if np.isnan(fields[name]) else fields[name]
                 outcome = Outcome(
                     row["status"],
-                    None if row["diverged_at"] is pd.NA else int(row["diverged_at"]),
+                    None if pd.isna(row["diverged_at"]) else int(row["diverged_at"]),
                     *(row[k] for k in ("loss", "l2", "l2_robust", "test_mse", "wall_s")),
                     curve=data.curves[row["identity"]] if data.curves else None,
                     spectra=tuple(data.spectra.get(row["identity"], ())),

@@ -38,6 +38,11 @@ def add(subparsers) -> None:
     parser.add_argument(
         "--paper", action="store_true", help="set the paper's figures beside ours, with notes"
     )
+    parser.add_argument(
+        "--tests",
+        action="store_true",
+        help="add the p values of the paired tests to the CSV of Tables 1 and 2",
+    )
     parser.set_defaults(run=run)
 
 
@@ -60,6 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         study=arguments.study,
         pair=arguments.pair,
         paper=arguments.paper,
+        tests=arguments.tests,
         where=arguments.where,
     )
     print(tables.render(table, arguments.format), end="")

@@ -44,6 +44,7 @@ def explore(store: str | Path, out: str | Path) -> Path:
     out = Path(out)
     if out.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"The explorer's file must end in .html. Got {str(out)!r} instead.")
+    _plotly()  # before the work, if it is missing
     with open_store(store) as opened:
         data = payload(opened.frame(), opened.curves, opened.spectra)
     if not data["studies"]:

@@ -266,6 +266,7 @@
         hovertemplate: "step %{x}: %{y:.2e}",
       };
     });
+    $("curves").classList.toggle("empty", !traces.length);
     Plotly.react("curves", traces, theme({
       ...empty(traces, "No loss curve is stored for this cell"),
       xaxis: logarithmic("Step", traces.flatMap((t) => t.x)), yaxis: logarithmic("Training loss", traces.flatMap((t) => t.y)),
@@ -293,6 +294,7 @@
         opacity: p.block === "bc" ? 0.6 : 1, hovertemplate: "index %{x}: %{y:.2e}",
       }));
     });
+    $("spectra").classList.toggle("empty", !traces.length);
     Plotly.react("spectra", traces, theme({
       ...empty(traces, "No spectrum is stored for this cell"),
       xaxis: logarithmic("Index", traces.flatMap((t) => t.x)), yaxis: logarithmic("Eigenvalue of the kernel", traces.flatMap((t) => t.y)),
@@ -347,7 +349,7 @@
     const diagonal = { type: "scatter", mode: "lines", x: line, y: line, hoverinfo: "skip", line: { dash: "dash", width: 1, color: "#888" } };
     Plotly.react("compare", [diagonal, points], theme({
       ...empty(both, "nothing to compare"),
-      xaxis: logarithmic(plain(b), x), yaxis: logarithmic(plain(a), y),
+      xaxis: logarithmic(plain(b), ends), yaxis: logarithmic(plain(a), ends),
       showlegend: false, hovermode: "closest", margin: { l: 64, r: 12, t: 10, b: 48 },
     }), config());
   }

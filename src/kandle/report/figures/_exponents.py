@@ -35,10 +35,10 @@ def exponent_grid(data: Data, problem: str, block: str) -> ExponentGrid:
             status = str(own["status"].iloc[0]) if len(own) else ""
             whole = panel("", list(found), block, status)
             panels[alpha, beta] = _three(whole)
-    told = remarks(runs, steps=STEPS["function" if block == "ntk" else "pde"])
+    told = remarks(runs, steps=STEPS["function" if block == "ntk" else "pde"], unfinished=False)
     missing = 81 - len(runs.drop_duplicates(["alpha", "beta"]))
     if missing > 0:
-        told = "; ".join(filter(None, [f"{81 - missing} of 81 exponent pairs", told]))
+        told = "; ".join(filter(None, [f"{81 - missing} of 81 exponent pairs", told.lower()]))
     return ExponentGrid(alphas, betas, panels, told)
 
 
@@ -53,7 +53,8 @@ def draw_exponents(grid: ExponentGrid) -> Figure:
     """α across, β up; every panel on the same scales."""
     with style():
         rows, columns = max(len(grid.betas), 1), max(len(grid.alphas), 1)
-        width, height = WIDTH + 1.0, min(0.72 * rows, 6.5) + 1.0 if rows > 1 else 2.2
+        width = WIDTH + 1.0
+        height = rows * min(0.85 * (width - 0.73) / columns, 1.8, 6.5 / rows) + 1.0
         figure = new_figure(height, width)
         # Automatic layout measures every label of 81 panels; their places are known.
         figure.set_layout_engine("none")

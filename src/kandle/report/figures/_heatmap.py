@@ -20,7 +20,6 @@ from kandle.report.figures._style import (
     DIVERGED,
     INK,
     MISSING,
-    WIDTH,
     new_figure,
     style,
 )
@@ -98,9 +97,9 @@ def draw_heatmaps(grid: HeatmapGrid, *, own_scale: bool = False) -> Figure:
     """
     with style():
         rows, columns = len(grid.widths), len(grid.depths)
-        side = min(1.2, 4.6 / columns)
-        height = max(side * rows * 1.08 + 0.9, 2.4)
-        figure = new_figure(height, min(side * columns + 1.1, WIDTH + 0.6))
+        side = min(2.2, 4.6 / columns, 7.2 / rows)
+        width = max(side * columns + 1.1, 3.3)
+        figure = new_figure(side * rows * 1.08 + 0.9, width)
         axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         shared, extend = _scale(np.concatenate([p.values.ravel() for p in grid.panels.values()]))
         for i, width in enumerate(grid.widths):

@@ -66,7 +66,9 @@ def spectrum_grid(data: Data, problem: str, *, pde: bool) -> SpectrumGrid:
             status = str(own["status"].iloc[0]) if len(own) else ""
             panels.append(panel(_names.scheme(scheme), list(found), block, status))
         rows.append((_BLOCKS[block], tuple(panels)))
-    return SpectrumGrid(tuple(rows), remarks(runs, steps=STEPS["pde" if pde else "function"]))
+    return SpectrumGrid(
+        tuple(rows), remarks(runs, steps=STEPS["pde" if pde else "function"], unfinished=False)
+    )
 
 
 def draw_spectra(grid: SpectrumGrid) -> Figure:
@@ -99,6 +101,9 @@ def draw_panel(ax: Axes, spectrum: SpectrumPanel, width: float = 1.0) -> None:
         say(ax, spectrum.note)
         return
     last = len(spectrum.spectra) - 1
+    if spectrum.note == "diverged":
+        where = {"ha": "right", "va": "top", "transform": ax.transAxes, "fontsize": 5.5}
+        ax.text(0.96, 0.95, "diverged", color="#AA3377", **where)
     for i, (_, values) in enumerate(spectrum.spectra):
         shown = np.where(values > 0, values, np.nan)
         index = np.arange(1, len(values) + 1)

@@ -113,6 +113,7 @@ def decades(axis: Axis, count: int) -> None:
 def say(axes: Axes, message: str) -> None:
     """A panel without data says so instead of looking like a mistake."""
     axes.set_facecolor("#F5F5F5")
+    axes.tick_params(left=False, labelleft=False, which="both")
     centre = {"ha": "center", "va": "center", "transform": axes.transAxes}
     axes.text(0.5, 0.5, message, color="#777777", **centre)
 

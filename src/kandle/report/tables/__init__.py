@@ -38,6 +38,7 @@ def build(
     study: str | None = None,
     pair: tuple[float, float] | None = None,
     paper: bool = False,
+    tests: bool = False,
     where: Iterable[str] = (),
 ) -> Table:
     """Table `name` (1, 2, 3, 4, C1 or region) from a store; C1 needs none."""
@@ -53,5 +54,5 @@ def build(
     if name == "region":
         return region_table(runs, source)
     if name in ("1", "2"):
-        return win_table(runs, name, pair=pair, paper=paper, study=source)
+        return win_table(runs, name, pair=pair, paper=paper, tests=tests, study=source)
     return feynman_table(runs, name, pair=pair or POWER_LAW, paper=paper, study=source)

@@ -46,12 +46,14 @@ def win_table(
     *,
     pair: tuple[float, float] | None = None,
     paper: bool = False,
+    tests: bool = False,
     study: str = "",
 ) -> Table:
     """Table 1 or 2 from the runs of its study, or of any study that has a baseline.
 
     With `pair`, the power law is represented by that one (α, β) instead of each architecture's
-    best. With `paper`, the printed figures stand below ours with the difference.
+    best. With `paper`, the printed figures stand below ours with the difference. With `tests`, the
+    tidy frame has the p values of the sign test (`sign`) and the signed-rank test (`rank`) too.
     """
     choice = trained_alike(runs)
     cells = representatives(choice.runs)
@@ -79,7 +81,7 @@ def win_table(
     blocks = tuple(_block(rows, s, problems, pair, paper) for s in dict.fromkeys(rows["scheme"]))
     title, what = (f"Table {name}", _WHAT[name]) if own else ("Win rates", f"study {study}")
     caption = f"{title}. Share of architectures that beat the baseline, {what}"
-    tidy = rows.drop(columns=["sign", "rank"])
+    tidy = rows if tests else rows.drop(columns=["sign", "rank"])
     return Table(caption, header, blocks, tidy, notes, label=f"tab:{name}")
 
 

@@ -1,0 +1,200 @@
+"""The figures: their data against frames, and every one of them drawn from a small store."""
+
+import itertools
+
+import numpy as np
+import pytest
+import synthetic
+from matplotlib.image import imread
+
+from kandle import analysis
+from kandle.problems import FUNCTIONS, PDES
+from kandle.report import figures
+from kandle.report._load import Data
+
+NAMES = [
+    *(f"fig{i}" for i in range(1, 5)),
+    *("figC1", "figC2", "figE1", "figE2"),
+    *(f"figD{i}" for i in range(1, 8)),
+    *(f"figN{i}" for i in range(1, 9)),
+]
+
+
+def test_the_list_is_the_papers():
+    assert sorted(figures.FIGURES) == sorted(NAMES)
+    assert len(NAMES) == 23
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_is_drawn_from_a_partial_store(command, store, tmp_path, name):
+    out = tmp_path / "figures" / f"{name}.png"
+    code, told, errors = command("figure", name, "--store", store, "--out", out)
+    assert code == 0, errors
+    assert told.strip() == str(out)
+    picture = imread(out)
+    height, width = picture.shape[:2]
+    assert 900 <= width <= 2100
+    assert 400 <= height <= 3000
+    # Not an empty sheet: some ink, and most of it paper or colour.
+    assert np.mean(picture[..., :3].min(axis=-1) < 0.95) > 0.01
+
+
+@pytest.mark.parametrize("suffix", ["svg", "pdf"])
+def test_vector_formats_and_the_same_bytes_twice(command, store, tmp_path, suffix):
+    outs = [tmp_path / f"{i}.{suffix}" for i in range(2)]
+    for out in outs:
+        assert command("figure", "fig3", "--store", store, "--out", out)[0] == 0
+    first, second = (out.read_bytes() for out in outs)
+    assert first == second
+    assert first.startswith(b"%PDF" if suffix == "pdf" else b"<?xml")
+
+
+def test_curve_data_is_mean_and_error_of_the_finished_runs(parts):
+    data = parts[3]
+    runs = data.runs.copy()
+    runs.loc[runs.index[0], "status"] = "diverged"
+    data = Data(runs, data.curves)
+    grid = figures.curve_grid(data, ("f1", "f2"), scheduled=False, steps=2000)
+    assert [panel.size for (panel, _) in grid.rows] == ["small", "large"]
+    assert grid.rows[0][1].curves == {}
+    own = analysis.finished(runs)
+    own = own[own["problem"].eq("f1") & own["G"].eq(5) & own["schedule"].eq("constant")]
+    own = own[own["scheme"].eq("baseline")]
+    assert len(own) == 2
+    losses = np.stack([data.curves[i].loss for i in own["identity"]])
+    curve = grid.rows[0][0].curves["baseline"]
+    np.testing.assert_allclose(curve.mean, losses.mean(axis=0))
+    np.testing.assert_allclose(curve.error, losses.std(axis=0) / np.sqrt(2))
+    assert "1 of 48 runs did not finish" in grid.remark
+    assert "3 seeds (paper: 5)" in grid.remark
+
+
+def test_scheduled_curves_are_those_with_a_schedule(parts):
+    data = parts[3]
+    constant = figures.curve_grid(data, ("f1",), scheduled=False, steps=2000)
+    scheduled = figures.curve_grid(data, ("f1",), scheduled=True, steps=2000)
+    pick = lambda grid: grid.rows[1][0].curves["glorot"].mean  # noqa: E731
+    assert not np.allclose(pick(constant), pick(scheduled))
+
+
+def test_spectra_stand_in_order_with_the_block_asked_for(parts):
+    data = parts[6]
+    grid = figures.spectrum_grid(data, "burgers", pde=True)
+    assert [label for label, _ in grid.rows] == ["PDE residual", "Conditions"]
+    residual, conditions = (panels[3].spectra for _, panels in grid.rows)
+    assert [step for step, _ in residual] == sorted(step for step, _ in residual)
+    own = data.runs[data.runs["problem"].eq("burgers") & data.runs["scheme"].eq("power-law")]
+    stored = {(s.block, s.step): s.eigenvalues for s in data.spectra[own["identity"].item()]}
+    for step, values in residual:
+        np.testing.assert_array_equal(values, stored["pde", step])
+    assert len(conditions[0][1]) == 96
+
+
+def test_exponent_panels_show_start_middle_and_end(parts):
+    grid = figures.exponent_grid(parts[7], "burgers", "pde")
+    assert grid.alphas == (0.25, 1.0)
+    assert grid.betas == (1.0, 1.75)
+    assert [step for step, _ in grid.panels[0.25, 1.75].spectra] == [0, 3000, 5000]
+    assert grid.remark.startswith("4 of 81 exponent pairs")
+
+
+def test_heatmap_cells_are_the_representatives():
+    shapes = list(itertools.product((5,), (8, 64), (2, 4)))
+    runs = synthetic.grid_study(problems=("f3",), shapes=shapes)
+    grid = figures.heatmap_grid(runs, "f3", 5)
+    assert (grid.widths, grid.depths) == ((8, 64), (2, 4))
+    cells = analysis.representatives(runs[runs["scheme"].eq("power-law")])
+    for row in cells.itertuples():
+        panel = grid.panels[row.width, row.depth]
+        at = grid.betas.index(row.beta), grid.alphas.index(row.alpha)
+        assert panel.values[at] == row.loss
+    lost = {k: int((p.tried & np.isnan(p.values)).sum()) for k, p in grid.panels.items()}
+    assert sum(lost.values()) == 4 * 81 - len(cells)
+    assert lost[64, 4] > 0
+    assert all(p.tried.all() for p in grid.panels.values())
+
+
+def test_cells_never_run_are_told_from_those_that_diverged():
+    runs = synthetic.grid_study(problems=("f3",), shapes=[(5, 8, 2)], schemes=("power-law",))
+    gone = runs["alpha"].eq(0.5) & runs["beta"].eq(1.0)
+    lost = runs["alpha"].eq(0.25) & runs["beta"].eq(1.0)
+    runs.loc[lost, ["status", "loss"]] = ["diverged", np.nan]
+    grid = figures.heatmap_grid(runs[~gone], "f3", 5)
+    panel, beta = grid.panels[8, 2], grid.betas.index(1.0)
+    assert panel.tried[beta].tolist() == [a != 0.5 for a in grid.alphas]
+    assert np.isnan(panel.values[beta]).tolist() == [a in (0.25, 0.5) for a in grid.alphas]
+    legend = figures.draw_heatmaps(grid).legends[0]
+    assert [t.get_text() for t in legend.get_texts()] == ["lowest", "diverged", "not run"]
+
+
+def test_heatmaps_share_a_scale_unless_each_has_its_own():
+    runs = synthetic.grid_study(problems=("f3",), shapes=[(5, 2, 1), (5, 64, 3)])
+    grid = figures.heatmap_grid(runs, "f3", 5)
+    limits = {}
+    for own in (False, True):
+        figure = figures.draw_heatmaps(grid, own_scale=own)
+        meshes = [
+            ax.collections[0] for ax in figure.axes if ax.collections and ax.get_xticks().size
+        ]
+        limits[own] = {m.get_clim() for m in meshes[:4] if m.get_array().count()}
+    assert len(limits[False]) == 1
+    assert len(limits[True]) == 2
+
+
+def test_all_heatmaps_of_a_store(command, store, tmp_path):
+    code, told, _ = command(
+        "figure", "heatmap", "--store", store, "--problem", "f3", "--out", tmp_path / "all"
+    )
+    assert code == 0
+    assert [line.rsplit("/", 1)[1] for line in told.split()] == [
+        f"heatmap-f3-G{g}.png" for g in (5, 10, 20, 40)
+    ]
+    out = tmp_path / "one.svg"
+    options = ("--problem", "burgers", "--grid", "5", "--own-scale", "--metric", "l2")
+    assert command("figure", "heatmap", "--store", store, *options, "--out", out)[0] == 0
+    assert out.stat().st_size > 10_000
+
+
+def test_references_are_the_problems_own():
+    surfaces = figures.function_surfaces(points=9)
+    assert len(surfaces) == len(FUNCTIONS) == 5
+    x, y = surfaces[0].x[2], surfaces[0].y[7]
+    assert surfaces[0].z[2, 7] == pytest.approx(x * y)
+    solutions = figures.pde_solutions()
+    assert len(solutions) == len(PDES)
+    helmholtz = solutions[-1]
+    i, j = 40, 11
+    exact = np.sin(np.pi * helmholtz.x[i]) * np.sin(4 * np.pi * helmholtz.y[j])
+    assert helmholtz.z[i, j] == pytest.approx(exact)
+    assert solutions[0].labels == ("t", "x")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("fig9", "--out", "x.png"), "Unknown figure 'fig9'"),
+        (("fig1", "--out", "x.gif"), "must end in .png, .pdf, .svg. Got 'x.gif'"),
+        (("fig1", "--out", "x"), "must end in .png"),
+        (("fig1", "--out", "x.png", "--problem", "f1"), "belong to 'kandle figure heatmap'"),
+        (("heatmap", "--out", "x.png"), "One heatmap takes '--problem' and '--grid'"),
+        (
+            ("heatmap", "--problem", "f9", "--grid", "5", "--out", "x.png"),
+            "Unknown problem with power-law runs 'f9'",
+        ),
+        (
+            ("heatmap", "--problem", "f3", "--grid", "7", "--out", "x.png"),
+            "no power-law runs with G = 7. Held: G 5, 10, 20, 40",
+        ),
+    ],
+)
+def test_mistakes_are_explained_in_a_line(command, store, arguments, words):
+    code, out, errors = command("figure", *arguments, "--store", store)
+    assert (code, out) == (2, "")
+    assert words in errors
+    assert errors.count("\n") == 1
+
+
+def test_figures_without_a_store(command, tmp_path):
+    assert command("figure", "figC1", "--out", tmp_path / "c1.png")[0] == 0
+    assert "--store" in command("figure", "fig1", "--out", tmp_path / "1.png")[2]
+    assert "--store" in command("figure", "heatmap", "--out", tmp_path / "1.png")[2]
