@@ -1,8 +1,9 @@
 // Uniform B-splines by their closed form: which cell a point is in, and the degree + 1 functions that
 // live there, with derivatives; SiLU and its derivatives.
 //
-// Cells are counted over the augmented interval, 0 .. grid + 2 degree - 1, and the weights of a feature
-// are stored with `degree` rows of zeros on either side, so that cell J always uses rows J .. J + degree.
+// Cells are counted over the augmented interval, 0 .. grid + 2 degree - 1, and one more cell holds all
+// points outside. The weights of a feature are stored between rows of zeros, so that cell J always uses
+// rows J .. J + degree, and those of the outer cell are all zero.
 #pragma once
 
 #include <algorithm>
@@ -45,12 +46,13 @@ struct TapTable {
   }
 };
 
+inline std::int64_t cell_count(const Spline& spline) { return spline.grid + 2 * spline.degree + 1; }
+
 template <class T, int L>
 struct Located {
   using S = Simd<T, L>;
-  typename S::Vec u;            // position in the cell, [0, 1)
-  typename S::Vec poison;       // 0 where x is finite, NaN where it is not
-  typename S::IntVec inside;    // all ones where x is in the augmented interval
+  typename S::Vec u;       // position in the cell, [0, 1); NaN where x is not finite
+  typename S::Vec poison;  // 0 where x is finite, NaN where it is not
   typename S::IntVec cell;
 };
 
@@ -61,11 +63,11 @@ inline Located<T, L> locate(typename Simd<T, L>::Vec x, const Spline& spline) {
   const T cells = static_cast<T>(spline.grid + 2 * spline.degree);
   Located<T, L> at;
   const typename S::Vec s = (x - static_cast<T>(spline.lo)) * inverse + static_cast<T>(spline.degree);
-  at.inside = (s >= T(0)) & (s < cells);  // false for NaN, so that no cell is out of bounds
-  const typename S::Vec safe = at.inside ? s : typename S::Vec{};
+  const typename S::IntVec inside = (s >= T(0)) & (s < cells);  // false for NaN: no cell is out of bounds
+  const typename S::Vec safe = inside ? s : S::splat(cells);
   at.cell = __builtin_convertvector(safe, typename S::IntVec);
-  at.u = safe - __builtin_convertvector(at.cell, typename S::Vec);
   at.poison = x - x;
+  at.u = (safe - __builtin_convertvector(at.cell, typename S::Vec)) + at.poison;
   return at;
 }
 
@@ -80,7 +82,7 @@ inline void evaluate_taps(const TapTable<T>& table, int degree, int order, const
   for (int t = 0; t <= k; ++t) {
     typename S::Vec p = S::splat(table.taps[t][top]);
     for (int q = top - 1; q >= 0; --q) p = p * at.u + table.taps[t][q];
-    out[t] = (at.inside ? p : typename S::Vec{}) + at.poison;
+    out[t] = p;
   }
 }
 

@@ -27,7 +27,7 @@ struct Active {
     const std::int64_t n_basis = spline.grid + spline.degree;
     high = static_cast<int>(std::min<std::int64_t>(spline.degree + 1, n_basis - origin));
     if (!(x - x == T(0))) origin = 0, low = 0, high = 1;  // NaN reaches the result through one function
-    for (int t = 0; t <= spline.degree; ++t) value[t] = taps[t][0];
+    for (int t = 0; t <= spline.degree; ++t) value[t] = taps[t][0] + at.poison[0];
   }
 };
 

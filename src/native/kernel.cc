@@ -5,6 +5,7 @@
 
 #include "general.h"
 #include "jet.h"
+#include "narrow.h"
 
 #define KANDLE_STRING_(x) #x
 #define KANDLE_STRING(x) KANDLE_STRING_(x)
@@ -28,10 +29,19 @@ void with_jet(const JetArgs<T>& a, Work work) {
   return work(Jet<T, L, 3, 2, 2>(a));
 }
 
-// Few outputs fill only half of a vector.
+template <class T, class Work>
+void with_narrow(const JetArgs<T>& a, Work work) {
+  if (a.first == 0) return work(Narrow<T, 0, 0>(a));
+  if (a.first == 1) return work(Narrow<T, 1, 1>(a));
+  if (a.second == 1) return work(Narrow<T, 2, 1>(a));
+  return work(Narrow<T, 2, 2>(a));
+}
+
+// One output has a layout of its own; few outputs fill only half of a vector.
 template <class T, class Work>
 void dispatch(const JetArgs<T>& a, Work work) {
   constexpr int L = kLanes<T>;
+  if (a.n_out == 1 && a.spline.degree == 3) return with_narrow(a, work);
   if constexpr (L > 4) {
     if (a.n_out <= L / 2) return with_jet<T, L / 2>(a, work);
   }

@@ -1,4 +1,4 @@
-"""Local support in C++ through XLA's FFI: only the k + 1 active functions of an input are touched."""
+"""Local support in C++ through the FFI: only the k + 1 active functions of an input are touched."""
 
 import jax
 import jax.numpy as jnp
