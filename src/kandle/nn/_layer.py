@@ -122,12 +122,13 @@ class KANLayer(eqx.Module):
             mean, variance = kernels.statistics(x, basis=self.basis, backend=self.backend)
         else:
             mean, variance = lax.stop_gradient((self.mean, self.variance))
-        # Shared by all outputs: the gradient of sharing is a sum, which belongs to the kernels.
-        mean, deviation = (
+        # Shared by all outputs: the gradient of sharing is a sum, which belongs to the kernels. And
+        # a product, because XLA makes one of a quotient for some batch sizes and not for others.
+        mean, scale = (
             jnp.moveaxis(kernels.spread(shared, self.n_out, self.backend), -1, 0)
-            for shared in (mean, jnp.sqrt(variance + EPSILON))
+            for shared in (mean, lax.rsqrt(variance + EPSILON))
         )
-        b = self.b / deviation
+        b = self.b * scale
         shift = self.c * kernels.total(b * mean, self.backend)  # (n_out, n_in)
         shift = kernels.total(shift, self.backend)
         return self.r, self.c, b, -shift if self.bias is None else self.bias - shift

@@ -51,28 +51,32 @@ def share(r: Float[Array, " N"], backend: str) -> Float[Array, " N"]:
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
 def _share(r: Array, backend: str) -> Array:
-    return _share_of_largest(r)[0]
+    return jnp.abs(r) * _inverse(jnp.max(jnp.abs(r)))
 
 
-def _share_of_largest(r: Array) -> tuple[Array, Array]:
-    size = jnp.abs(r)
-    largest = jnp.max(size)
-    # A NaN among the residuals must not look like a zero.
-    return jnp.where(largest == 0, 0.0, size / jnp.where(largest == 0, 1.0, largest)), largest
+def _inverse(largest: Array) -> Array:
+    """1 / largest, 0 if there is no residual at all.
+
+    Multiplied with, never divided by: XLA turns a quotient by a shared number into such a product
+    for some batch sizes and not for others.
+    """
+    return jnp.where(largest == 0, 0.0, 1.0 / jnp.where(largest == 0, 1.0, largest))
 
 
 def _share_forward(r: Array, backend: str):
-    s, largest = _share_of_largest(r)
-    return s, (r, s, largest)
+    return _share(r, backend), r
 
 
-def _share_backward(backend: str, saved, cotangent: Array):
-    r, s, largest = saved
-    at_largest = jnp.abs(r) == largest
+def _share_backward(backend: str, r: Array, cotangent: Array):
+    size = jnp.abs(r)
+    largest = jnp.max(size)
+    inverse = _inverse(largest)
+    at_largest = size == largest
     # Where several points share the maximum, each carries its part of the derivative.
     ties = jnp.sum(at_largest, dtype=r.dtype)
-    slope = cotangent - jnp.where(at_largest, kernels.total(cotangent * s, backend) / ties, 0.0)
-    return (jnp.where(largest == 0, 0.0, jnp.sign(r) * slope / largest),)
+    through_largest = kernels.total(cotangent * size, backend) * inverse / ties
+    slope = cotangent - jnp.where(at_largest, through_largest, 0.0)
+    return (jnp.sign(r) * slope * inverse,)
 
 
 _share.defvjp(_share_forward, _share_backward)
