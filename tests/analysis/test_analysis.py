@@ -211,7 +211,9 @@ def test_a_diverged_pair_is_outside_and_an_untried_one_is_judged_where_it_was_tr
     diverged = runs.copy()
     diverged.loc[leader & diverged["width"].ge(4), "status"] = "diverged"
     pick = lambda region: region.set_index(["alpha", "beta"]).loc[(0.25, 1.0)]  # noqa: E731
-    assert not pick(analysis.favourable_region(diverged))["inside"]
+    outside = pick(analysis.favourable_region(diverged))
+    assert outside["ratio"] == math.inf
+    assert not outside["inside"]
     untried = analysis.favourable_region(runs[~(leader & runs["width"].ge(4))])
     assert pick(untried)["inside"]
     assert pick(untried)["settings"] == 4

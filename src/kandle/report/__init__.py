@@ -1,4 +1,4 @@
-"""From frames to what people look at: `tables`, `figures`, `explorer`. It renders, and never trains.
+"""From frames to what people see: `tables`, `figures`, `explorer`. It renders and never trains.
 
 Each is imported by name (`from kandle.report import tables`), so that a table does not wait for the
 plotting library.
