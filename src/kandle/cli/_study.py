@@ -166,7 +166,7 @@ def _plan(arguments: argparse.Namespace) -> None:
     }
     if arguments.calibrate:
         model = study.calibrate(found.specs)
-        told["core_hours"] = round(sum(map(model.run, found.specs)) / 3600, 3)
+        told["core_hours"] = float(f"{sum(map(model.run, found.specs)) / 3600:.4g}")
         told["step_seconds"] = {
             "overhead": model.overhead,
             "function_edge_point": model.function,

@@ -11,7 +11,7 @@ from kandle.study._executor import Done, Executor, Lost, StudyError
 from kandle.study._local import LocalExecutor
 from kandle.study._spec import RunSpec
 
-_SECONDS = 1.5  # to spend on a measurement, by the model's own guess
+_SECONDS = 1.0  # to spend on a measurement, by the model's own guess
 _MEMBERS = 4
 
 

@@ -197,7 +197,8 @@ def _outcome(place: str, row: Row) -> Outcome:
     if status not in _STATUSES:
         raise must(f"{place}'status'", f"one of {', '.join(_STATUSES)}", status)
     given = {name: row[name] for name in (*_RESULTS, *_ORIGIN) if name in row}
-    return Outcome(**{"machine": "imported", **given, "status": status})
+    base = {} if "identity" in row else {"machine": "imported"}
+    return Outcome(**{**base, **given, "status": status})
 
 
 @functools.cache

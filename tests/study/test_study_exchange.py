@@ -1,0 +1,210 @@
+"""Rows out and in again, exactly; rows of others; files that are wrong."""
+
+import csv
+
+import pandas as pd
+import pytest
+from conftest import rows
+
+from kandle import study
+from kandle._errors import UserError
+from kandle.store import Outcome, Store
+from kandle.study import InlineExecutor, RunSpec
+from kandle.study._exchange import defaults
+
+HEADER = "study,problem,scheme,alpha,beta,G,width,depth,seed,loss,l2"
+
+
+@pytest.fixture
+def store(tmp_path, plan, notes):
+    """A store with functions, PDEs, settings of all kinds, diverged and failed runs."""
+    directory = tmp_path / "store"
+    study.run(plan, directory, executor=lambda: InlineExecutor("study_fake:train"), watcher=notes)
+    smoke = study.plan(study.get("ntk-pdes"), "smoke")
+    study.run(smoke, directory, executor=lambda: InlineExecutor("study_fake:train"), watcher=notes)
+    odd = RunSpec("own", "a:b", "quiet", 5, 8, 2, 0, gain=1 / 3, settings='{"split":"half"}')
+    with Store.open(directory, "w") as opened:
+        opened.add(odd, Outcome("ok", loss=5e-324, l2=1e308, wall_s=0.1 + 0.2, machine='a, "b"\n'))
+        opened.add(odd.replace(seed=1), Outcome("failed", reason="worker killed by signal 9"))
+        opened.add(odd.replace(seed=2, problem="é"), Outcome("diverged", diverged_at=3))
+        opened.add(odd.replace(rba="", study="pdes", problem="burgers"), Outcome("ok", loss=1.0))
+    return directory
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_round_trip_is_exact(store, tmp_path, suffix):
+    first, second = tmp_path / f"first.{suffix}", tmp_path / f"second.{suffix}"
+    with Store.open(store) as opened:
+        count = study.export(opened, first)
+        assert count == len(opened)
+    with Store.open(tmp_path / "copy", "w") as copy:
+        told = study.import_rows(first, copy)
+        assert (told.rows, told.repeated, told.ignored) == (count, 0, ())
+        assert (told.gathered.added, told.gathered.conflicts) == (count, [])
+        study.export(copy, second)
+        again = study.import_rows(first, copy)
+        assert (again.gathered.added, again.gathered.kept) == (0, count)
+    with Store.open(store) as a, Store.open(tmp_path / "copy") as b:
+        pd.testing.assert_frame_equal(a.frame(), b.frame(), check_exact=True)
+    if suffix == "csv":
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_csv_and_parquet_open_in_one_line(store, tmp_path):
+    with Store.open(store) as opened:
+        frame = opened.frame()
+        study.export(opened, tmp_path / "rows.csv")
+        study.export(opened, tmp_path / "rows.parquet")
+    for found in (pd.read_csv(tmp_path / "rows.csv"), pd.read_parquet(tmp_path / "rows.parquet")):
+        assert list(found.columns) == list(frame.columns)
+        assert found["loss"].tolist()[:9] == pytest.approx(frame["loss"].tolist()[:9], nan_ok=True)
+
+
+def test_one_study_alone_is_exported(store, tmp_path):
+    with Store.open(store) as opened:
+        assert study.export(opened, tmp_path / "rows.csv", "ntk-pdes") == 12
+
+
+def importing(tmp_path, text, name="rows.csv"):
+    (tmp_path / name).write_text(text)
+    with Store.open(tmp_path / "imported", "w") as opened:
+        return study.import_rows(tmp_path / name, opened), opened.frame()
+
+
+def test_the_rest_defaults_to_the_study(tmp_path):
+    told, frame = importing(
+        tmp_path,
+        HEADER
+        + "\npdes,allen-cahn,power-law,0.25,1.0,5,8,2,0,0.125,0.5"
+        + "\npdes,burgers,baseline,,,20,32,3,4,1e-3,0.25"
+        + "\nfunctions,f3,glorot,,,5.0,8.0,2.0,0.0,nan,"
+        + "\nfeynman,I.6.2,glorot,,,5,8,2,0,1,1\n",
+    )
+    assert told.gathered.added == 4
+    shapes = study.Axes(architectures=((5, 8, 2), (20, 32, 3)))
+    made = {
+        spec.identity
+        for name in ("pdes", "functions", "feynman")
+        for spec in study.plan(study.get(name), axes=shapes).specs
+    }
+    assert set(frame["identity"]) <= made, (
+        "they are runs of the studies, and need not be made again"
+    )
+    assert frame["status"].tolist() == ["ok", "ok", "diverged", "ok"]
+    assert frame["rba"].tolist() == ["published", "published", "", ""]
+    assert frame["reference"].tolist() == ["dirichlet", "", "", ""]
+    assert frame["steps"].tolist() == [5000, 5000, 2000, 2000]
+    assert set(frame["machine"]) == {"imported"}
+
+
+def test_repeated_rows_are_replicates(tmp_path):
+    row = "pdes,burgers,baseline,,,5,8,2,0,{},0.5\n"
+    text = HEADER + "\n" + row.format(0.1) + row.format(0.3) + row.format(0.1)
+    told, frame = importing(tmp_path, text)
+    assert (told.repeated, told.gathered.added) == (2, 3)
+    assert frame[["loss", "replicate"]].to_numpy().tolist() == [[0.1, 0], [0.3, 1], [0.1, 2]]
+    told, frame = importing(tmp_path, text)
+    assert (told.gathered.added, told.gathered.kept, len(frame)) == (0, 3, 3)
+
+
+def test_other_contents_are_a_conflict_and_not_stored(tmp_path):
+    row = "pdes,burgers,baseline,,,5,8,2,0,{},0.5\n"
+    importing(tmp_path, HEADER + "\n" + row.format(0.1))
+    told, frame = importing(tmp_path, HEADER + "\n" + row.format(0.2))
+    assert len(told.gathered.conflicts) == 1
+    assert frame["loss"].tolist() == [0.1]
+
+
+def test_columns_that_mean_nothing_are_left_out(tmp_path):
+    told, _ = importing(tmp_path, HEADER + ",colour\npdes,burgers,baseline,,,5,8,2,0,0.1,0.5,red\n")
+    assert told.ignored == ("colour",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("study,problem\npdes,burgers\n", "lacks the column 'scheme'. Required: study, problem"),
+        (
+            HEADER + "\npdes,burgers,baseline,,,5,8,2,0,0.1\n",
+            "row 1: it has 10 fields, the header 11",
+        ),
+        (
+            HEADER + "\npdes,burgers,baseline,,,five,8,2,0,0.1,0.5\n",
+            "row 1: 'G' must be a whole number",
+        ),
+        (
+            HEADER + "\npdes,burgers,baseline,,,5.5,8,2,0,0.1,0.5\n",
+            "row 1: 'G' must be a whole number",
+        ),
+        (HEADER + "\npdes,burgers,baseline,,,5,8,2,0,high,0.5\n", "row 1: 'loss' must be a number"),
+        (HEADER + "\npdes,burgers,baseline,,,5,8,2,,0.1,0.5\n", "row 1: 'seed' must be given"),
+        (
+            HEADER + "\npdes,burgers,power-law,0.25,,5,8,2,0,0.1,0.5\n",
+            "'alpha' and 'beta' must be given for power-law",
+        ),
+        (HEADER + "\npdes,burger,baseline,,,5,8,2,0,0.1,0.5\n", "Did you mean 'burgers'"),
+        (
+            HEADER + ",status\npdes,burgers,baseline,,,5,8,2,0,0.1,0.5,good\n",
+            "'status' must be one of ok, diverged, failed. Got 'good'",
+        ),
+    ],
+)
+def test_a_wrong_row_is_told_by_number_and_nothing_is_stored(tmp_path, text, message):
+    with pytest.raises(UserError) as error:
+        importing(tmp_path, text)
+    assert message in str(error.value)
+    with Store.open(tmp_path / "imported") as opened:
+        assert len(opened) == 0
+
+
+def test_a_changed_export_is_noticed(store, tmp_path):
+    path = tmp_path / "rows.csv"
+    with Store.open(store) as opened:
+        study.export(opened, path)
+    with path.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    lines[3]["steps"] = "7"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, lines[0].keys())
+        writer.writeheader()
+        writer.writerows(lines)
+    with (
+        Store.open(tmp_path / "copy", "w") as copy,
+        pytest.raises(UserError, match="row 4: 'identity'"),
+    ):
+        study.import_rows(path, copy)
+
+
+@pytest.mark.parametrize("name", ["rows.txt", "rows.xlsx"])
+def test_other_formats_are_refused(store, tmp_path, name):
+    with Store.open(store) as opened, pytest.raises(UserError, match=r"named \*.csv or \*.parquet"):
+        study.export(opened, tmp_path / name)
+    (tmp_path / name).write_text("x")
+    with Store.open(tmp_path / "s", "w") as opened, pytest.raises(UserError, match="named"):
+        study.import_rows(tmp_path / name, opened)
+    (tmp_path / "bad.parquet").write_text("x")
+    with Store.open(tmp_path / "s", "w") as opened, pytest.raises(UserError, match="not a Parquet"):
+        study.import_rows(tmp_path / "bad.parquet", opened)
+    with (
+        Store.open(tmp_path / "s", "w") as opened,
+        pytest.raises(UserError, match="There is no file"),
+    ):
+        study.import_rows(tmp_path / "none.csv", opened)
+
+
+def test_defaults_are_the_studys_own():
+    assert defaults("curves-pdes", "burgers")["curve"] == "all"
+    assert defaults("ntk-functions", "f3")["dtype"] == "float64"
+    assert defaults("unheard-of", "burgers")["steps"] == 5000
+
+
+def test_an_export_is_whole_or_not_there(store, tmp_path, monkeypatch):
+    def fail(self, path, **options):
+        path.write_text("half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", fail)
+    with Store.open(store) as opened, pytest.raises(OSError, match="disk full"):
+        study.export(opened, tmp_path / "rows.csv")
+    assert not (tmp_path / "rows.csv").exists()
+    assert rows(store)

@@ -1,0 +1,197 @@
+"""Study files: what they can say, and what they are told when they say it wrongly."""
+
+import pytest
+
+from kandle import study
+from kandle._errors import UserError
+from kandle.study._builtin import DECLARATIONS
+from kandle.study._declare import declare
+
+WHOLE = """
+name = "mine"
+description = "everything a study file can say"
+problems = ["f1", "burgers", "allen-cahn", "study_problem:wave"]
+architectures = ["small", { G = 3, width = 4, depth = 1 }]
+steps = 100
+degrees = [2, 3]
+dtypes = ["float64"]
+rba = ["text", "off"]
+references = ["dirichlet", "periodic"]
+residual = ["silu", "none"]
+bias = false
+domain = [-2, 2]
+curve = "all"
+checkpoints = 3
+
+[[optimizers]]
+name = "adamw"
+learning_rate = [1e-3, 1e-2]
+schedule = { name = "exponential", factor = 0.9, every = 50 }
+arguments = { weight_decay = 1e-3 }
+
+[[schemes]]
+name = "glorot"
+seeds = [4, 7]
+gain = [1.0, 1.7]
+
+[[schemes]]
+name = "lecun-numerical"
+seeds = 1
+split = ["equal", "half"]
+
+[scales.smoke]
+problems = ["f1"]
+seeds = { glorot = 1 }
+steps = 2
+"""
+
+BARE = """
+problems = ["f1"]
+grids = [5]
+widths = [2]
+depths = [1]
+schemes = ["baseline"]
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def to(text, name="study.toml"):
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return to
+
+
+def test_a_file_can_say_it_all(write):
+    found = study.get(write(WHOLE))
+    specs = found.specs()
+    # (f1 and wave: 1, burgers: 2 ways of RBA, allen-cahn: 2 × 2 references)
+    assert len(specs) == (1 + 1 + 2 + 4) * 2 * 2 * 2 * 2 * (2 * 2 + 2)
+    assert len(set(specs)) == len(specs) == len(found)
+    spec = next(s for s in specs if s.scheme == "glorot" and s.problem == "allen-cahn")
+    assert (spec.study, spec.G, spec.width, spec.depth, spec.degree) == ("mine", 5, 8, 2, 2)
+    assert (spec.steps, spec.dtype, spec.rba, spec.reference) == (
+        100,
+        "float64",
+        "text",
+        "dirichlet",
+    )
+    assert (spec.optimizer, spec.learning_rate) == ("adamw", 1e-3)
+    assert spec.schedule == '{"every":50,"factor":0.9,"name":"exponential"}'
+    assert spec.optimizer_arguments == '{"weight_decay":0.001}'
+    assert (spec.domain, spec.bias, spec.curve) == ("[-2.0,2.0]", False, "all")
+    assert (spec.residual, spec.checkpoints) == ("silu", "[0,50,100]")
+    assert {(s.seed, s.gain) for s in specs if s.scheme == "glorot"} == {
+        (seed, gain) for seed in (4, 7) for gain in (1.0, 1.7)
+    }
+    assert {s.settings for s in specs if s.scheme == "lecun-numerical"} == {
+        '{"split":"equal"}',
+        '{"split":"half"}',
+    }
+    smoke = study.plan(found, "smoke").specs
+    assert {(s.problem, s.steps) for s in smoke} == {("f1", 2)}
+    assert {s.seed for s in smoke if s.scheme == "glorot"} == {0}
+
+
+def test_a_bare_file_takes_the_defaults(write):
+    found = study.get(str(write(BARE, "bare.toml")))
+    assert found.name == "bare"
+    specs = found.specs()
+    assert [s.seed for s in specs] == [0, 1, 2, 3, 4]
+    assert specs[0] == study.RunSpec("bare", "f1", "baseline", 5, 2, 1, 0)
+
+
+def test_built_in_studies_are_of_the_same_form():
+    for name, declaration in DECLARATIONS.items():
+        assert declare({"name": name, **declaration}) == study.get(name)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("widhts = [2]", "Unknown key in {file}: 'widhts'. Did you mean 'widths'?"),
+        ("steps = 0", "{file}: 'steps' must be a whole number of at least 1. Got 0 instead."),
+        ("steps = true", "{file}: 'steps' must be a whole number of at least 1. Got True"),
+        ('steps = "many"', "{file}: 'steps' must be a whole number of at least 1. Got 'many'"),
+        ("degrees = []", "{file}: 'degrees' must be a list of at least one value"),
+        ("degrees = [3, 3]", "none twice. Got [3, 3] instead."),
+        ("degrees = [9]", "each a whole number from 1 to 5"),
+        ('dtypes = ["float16"]', "each one of 'float32', 'float64'"),
+        ('curve = "some"', "{file}: 'curve' must be one of 'log', 'all'. Got 'some' instead."),
+        ('rba = "of"', "{file}: 'rba' must be one of 'published', 'text', 'off'"),
+        ("domain = [1, -1]", "{file}: 'domain' must be two numbers, the lower first"),
+        ('architectures = ["small"]', "'grids' cannot stand beside 'architectures'"),
+        ('residual = "siluu"', "{file}: Unknown residual function 'siluu'. Did you mean 'silu'?"),
+        ("[scales.tiny]\nseeds = 1", "Unknown key in {file}: scales: 'tiny'"),
+        ("[scales.smoke]\nseed = 1", "Unknown key in {file}: scale 'smoke': 'seed'. Did you mean"),
+        ("[scales.smoke]\nwidths = [0]", "{file}: scale 'smoke': 'widths' must be a list of"),
+        ("[[optimizers]]\nrate = 1", "Unknown key in {file}: optimizer 1: 'rate'"),
+        ('[[optimizers]]\nname = "adem"', "{file}: Unknown optimizer 'adem'. Did you mean 'adam'?"),
+        ("[[optimizers]]\nlearning_rate = -1", "'learning_rate' must be a positive number"),
+        ("[[optimizers]]\narguments = { beta1 = 0.5 }", "{file}: Unknown argument of optimizer"),
+    ],
+)
+def test_a_wrong_file_is_told_where_and_what(write, change, message):
+    path = write(BARE + change)
+    with pytest.raises(UserError) as error:
+        study.get(path)
+    assert message.format(file=path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('problems = ["f1"]', "", "{file}: 'problems' must be given"),
+        ('problems = ["f1"]', "problems = []", "{file}: 'problems' must be a list of at least one"),
+        ('["f1"]', '["f9"]', "{file}: Unknown problem 'f9'"),
+        ('["f1"]', '["nowhere:wave"]', "{file}: Problem 'nowhere:wave': there is no module"),
+        ("depths = [1]", "", "{file}: 'depths' must be given"),
+        (
+            '["baseline"]',
+            '["basline"]',
+            "{file}: Unknown scheme 'basline'. Did you mean 'baseline'?",
+        ),
+        (
+            'schemes = ["baseline"]',
+            '[[schemes]]\nname = "glorot"\ngian = 1.0',
+            "{file}: Unknown parameter of scheme 'glorot': 'gian'. Did you mean 'gain'?",
+        ),
+        (
+            'schemes = ["baseline"]',
+            '[[schemes]]\nname = "glorot"\ngain = [1.0, -1.0]',
+            "{file}: The 'gain' parameter of Glorot must be a positive",
+        ),
+        (
+            'schemes = ["baseline"]',
+            '[[schemes]]\nname = "glorot"\nseeds = "five"',
+            "{file}: scheme 1: 'seeds' must be a whole number of at least 1 or a list",
+        ),
+        (
+            'schemes = ["baseline"]',
+            "[[schemes]]\nseeds = 1",
+            "{file}: scheme 1: 'name' must be given",
+        ),
+        ("grids", "grids = [5]\ngrids", "{file} is not TOML: "),
+    ],
+)
+def test_a_wrong_value_is_told_where_and_what(write, old, new, message):
+    path = write(BARE.replace(old, new))
+    with pytest.raises(UserError) as error:
+        study.get(path)
+    assert message.format(file=path) in str(error.value)
+
+
+def test_a_scale_that_is_not_declared(write):
+    found = study.get(write(BARE))
+    assert study.plan(found, "paper").runs == 5
+    with pytest.raises(UserError, match=r"declares no scale 'quick'\. Declared: paper"):
+        study.plan(found, "quick")
+
+
+def test_a_study_that_is_not_there(tmp_path):
+    with pytest.raises(UserError, match="There is no study file"):
+        study.get(tmp_path / "none.toml")
+    with pytest.raises(UserError, match=r"Unknown study 'functons'\. Did you mean 'functions'"):
+        study.get("functons")

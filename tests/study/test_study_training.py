@@ -1,0 +1,254 @@
+"""Real trainings, tiny, through the engine and through the program."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import assert_same, rows
+
+from kandle import study
+from kandle.store import Store
+from kandle.study import Axes, InlineExecutor, LocalExecutor
+
+TINY = Axes(
+    problems=("f1",),
+    grids=(3,),
+    widths=(2,),
+    depths=(1,),
+    alphas=(0.25,),
+    betas=(1.0, 1.75),
+    seeds=2,
+    steps=6,
+)
+OPTIONS = [
+    *("--problems", "f1", "--grids", "3", "--widths", "2", "--depths", "1"),
+    *("--alphas", "0.25", "--betas", "1.0,1.75", "--seeds", "2", "--steps", "6"),
+]
+PROGRAM = [sys.executable, "-c", "import sys; from kandle.cli import main; sys.exit(main())"]
+
+
+def kandle(*arguments, check=True, **options):
+    """Run the program."""
+    done = subprocess.run(
+        [*PROGRAM, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        **options,
+    )
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The tiny plan, run by the program on two workers."""
+    directory = tmp_path_factory.mktemp("trained") / "store"
+    told = kandle("study", "run", "functions", *OPTIONS, "--store", directory, "--workers", 2)
+    assert "12 of 12 runs are stored" in told.stdout
+    return directory
+
+
+def test_rows_tell_the_training(trained):
+    frame = rows(trained)[0]
+    assert len(frame) == 12
+    assert (frame["status"] == "ok").all()
+    assert frame[["loss", "l2", "l2_robust", "test_mse"]].notna().all(axis=None)
+    assert set(frame["steps"]) == {6}
+    assert (frame["machine"] != "").all()
+    assert set(frame["backend"]) <= {"native", "dense"}
+    with Store.open(trained) as store:
+        assert (store.frame()["wall_s"] > 0).all()
+        curves = store.curves()
+    assert len(curves) == 12
+    for identity, curve in curves.items():
+        assert curve.steps.tolist() == [1, 2, 3, 4, 5, 6]
+        assert curve.loss[-1] == np.float32(frame.set_index("identity").loc[identity, "loss"])
+
+
+def test_one_batch_or_many_in_this_process_or_others_give_the_same_rows(
+    trained, tmp_path, notes, monkeypatch
+):
+    monkeypatch.setattr("kandle.study._batch._MOST_RUNS", 3)
+    plan = study.plan(study.get("functions"), axes=TINY)
+    study.run(plan, tmp_path, executor=lambda: LocalExecutor(1), watcher=notes)
+    assert_same(rows(tmp_path), rows(trained))
+
+
+def test_ray_gives_the_same_rows(trained, tmp_path, notes, ray_cluster):
+    plan = study.plan(study.get("functions"), axes=TINY)
+    study.run(
+        plan, tmp_path, executor=lambda: study.RayExecutor(ray_cluster.address), watcher=notes
+    )
+    assert_same(rows(tmp_path), rows(trained))
+
+
+def test_shards_merged_by_the_program_give_the_same_rows(trained, tmp_path):
+    shards = [tmp_path / "shard1", tmp_path / "shard2"]
+    for i, shard in enumerate(shards, 1):
+        kandle(
+            "study",
+            "run",
+            "functions",
+            *OPTIONS,
+            "--store",
+            shard,
+            "--shard",
+            f"{i}/2",
+            "--workers",
+            1,
+        )
+    told = kandle("study", "merge", *shards, "--store", tmp_path / "whole")
+    assert told.stdout.count("runs added, 0 were there already") == 2
+    assert_same(rows(tmp_path / "whole"), rows(trained))
+    again = kandle("study", "merge", *shards, "--store", tmp_path / "whole")
+    assert again.stdout.count(": 0 runs added") == 2
+
+
+def test_conflicts_are_reported_and_the_exit_code_says_so(trained, tmp_path):
+    kandle("study", "export", "--store", trained, "--out", tmp_path / "rows.csv")
+    text = (tmp_path / "rows.csv").read_text().splitlines()
+    header = text[0].split(",")
+    cells = text[1].split(",")
+    cells[header.index("loss")] = "0.5"
+    text[1] = ",".join(cells)
+    (tmp_path / "rows.csv").write_text("\n".join(text) + "\n")
+    done = kandle("study", "import", tmp_path / "rows.csv", "--store", tmp_path / "other")
+    assert "12 runs added" in done.stdout
+    done = kandle("study", "merge", trained, "--store", tmp_path / "other", check=False)
+    assert done.returncode == 1
+    assert "1 runs differ from those stored and were left out" in done.stderr
+
+
+def test_status_export_and_import(trained, tmp_path):
+    told = json.loads(kandle("study", "status", "--store", trained, "--json").stdout)
+    assert (told["runs"], told["writer"]) == (12, None)
+    (only,) = told["studies"]
+    assert (only["study"], only["ok"], only["failed"]) == ("functions", 12, 0)
+    assert (only["session"]["state"], only["session"]["missing"]) == ("complete", 0)
+    text = kandle("study", "status", "--store", trained).stdout
+    assert "functions: 12 runs: 12 ok, 0 diverged, 0 failed" in text
+    for suffix in ("csv", "parquet"):
+        path = tmp_path / f"rows.{suffix}"
+        kandle("study", "export", "--store", trained, "--out", path)
+        told = kandle("study", "import", path, "--store", tmp_path / suffix)
+        assert "12 runs added, 0 were there already" in told.stdout
+        assert rows(tmp_path / suffix)[0].equals(rows(trained)[0])
+
+
+def test_a_study_file_with_a_users_problem_and_a_schemes_settings(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\nfrom kandle.problems import Function\n"
+        "wave = Function(lambda x: np.sin(3 * x), [(-1, 1)], name='wave', n_train=64, n_test=16)\n"
+    )
+    (tmp_path / "mine.toml").write_text(
+        """
+problems = ["mine:wave"]
+grids = [3]
+widths = [2]
+depths = [1]
+steps = 5
+
+[[optimizers]]
+name = "sgd"
+learning_rate = [1e-2, 1e-1]
+schedule = ["constant", { name = "exponential", factor = 0.5, every = 2 }]
+arguments = { momentum = 0.9 }
+
+[[schemes]]
+name = "glorot"
+seeds = 1
+gain = [1.0, 2.0]
+"""
+    )
+    told = kandle("study", "plan", "mine.toml", "--json", cwd=tmp_path)
+    assert json.loads(told.stdout)["runs"] == 8
+    kandle("study", "run", "mine.toml", "--store", "store", "--workers", 1, cwd=tmp_path)
+    frame = rows(tmp_path / "store")[0]
+    assert (frame["status"] == "ok").all()
+    assert frame.groupby(["gain", "learning_rate", "schedule"])["loss"].first().nunique() == 8
+    assert set(frame["problem"]) == {"mine:wave"}
+
+
+def test_a_pde_trains_with_its_weights_and_reference(tmp_path, notes):
+    axes = Axes(
+        problems=("allen-cahn",), architectures=((3, 2, 1),), schemes=("glorot",), seeds=1, steps=3
+    )
+    plan = study.plan(study.get("pdes"), axes=axes)
+    study.run(plan, tmp_path, executor=InlineExecutor, watcher=notes)
+    (row,) = rows(tmp_path)[0].to_dict("records")
+    assert (row["rba"], row["reference"], row["status"]) == ("published", "dirichlet", "ok")
+    assert np.isnan(row["test_mse"])
+
+
+def test_a_run_that_cannot_be_made_fails_with_its_reason_and_exit_code_1(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\nfrom kandle.problems import Function\ndef f(x):\n    import sys\n   "
+        " if 'kandle.study._worker' in sys.modules and sys.argv[0] == '-c' and len(sys.argv) == "
+        "4:\n        raise RuntimeError('no such luck')\n    return x\nbad = Function(f, [(-1, "
+        "1)], name='bad', n_train=16, n_test=4)\n"
+    )
+    options = (
+        "--problems mine:bad --grids 3 --widths 2 --depths 1 --schemes glorot --seeds 2 --steps 2"
+    )
+    done = kandle(
+        *("study", "run", "functions", *options.split(), "--store", "store", "--workers", 1),
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "2 runs failed" in done.stdout
+    told = kandle("study", "status", "--store", tmp_path / "store").stdout
+    assert "failed (2): RuntimeError: no such luck" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("plan", "functions", "--widths", "0"),
+            "option 'widths' must be a list of at least one value",
+        ),
+        (("plan", "functions", "--scale", "huge"), "Unknown scale 'huge'. Known: smoke, quick"),
+        (("plan", "none.toml"), "There is no study file none.toml"),
+        (("plan", "functions", "--shard", "3/2"), "must be I/N with 1 <= I <= N, got 3/2"),
+        (("status", "--store", "nowhere"), "There is no store at nowhere"),
+        (("run", "functions", "--workers", "0"), "must be at least 1"),
+        (("merge", "nowhere", "--store", "s"), "There is no store at nowhere"),
+    ],
+)
+def test_misuse_is_told_in_a_line_with_exit_code_2(tmp_path, arguments, message):
+    done = kandle("study", *arguments, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_stops_within_seconds_and_tells_how_to_go_on(tmp_path):
+    options = ("--problems", "f1", "--widths", "8", "--workers", "1", "--store", str(tmp_path))
+    process = subprocess.Popen(
+        [*PROGRAM, "study", "run", "functions", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("0/")
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=15)
+    assert process.returncode == 130
+    assert "Stopped: 0 of 4,208 runs are stored" in stderr
+    assert "Go on with: kandle study run functions --scale paper --problems f1 --widths 8" in stderr
+
+
+def test_calibration_tells_core_hours():
+    told = kandle(
+        "study", "plan", "functions", *OPTIONS, "--widths", "2,4", "--calibrate", "--json"
+    ).stdout
+    found = json.loads(told)
+    assert 0 < found["core_hours"] < 1
+    assert found["step_seconds"]["function_edge_point"] >= 0
