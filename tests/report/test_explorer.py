@@ -280,6 +280,18 @@ def test_spectra_of_another_study_are_found_for_the_same_cell(page):
 
 
 @needs_browser
+def test_plots_that_get_data_get_room_and_schemes_stay_chosen(page):
+    tall = "document.getElementById('spectra')._fullLayout.height"
+    assert page.run(tall) < 120
+    page.choose("study", "ntk-exponents")
+    assert page.run(tall) > 300
+    page.choose("study", "functions")
+    assert page.run(tall) < 120
+    chosen = "['first', 'second'].map((id) => document.getElementById(id).value)"
+    assert page.run(chosen) == ["power-law", "baseline"]
+
+
+@needs_browser
 def test_it_is_used_by_keyboard_alone(page):
     page.run("document.getElementById('heatmap').focus()")
     told = set()

@@ -62,7 +62,7 @@
   // state -----------------------------------------------------------------------------------
 
   const data = JSON.parse($("data").textContent);
-  const state = { study: 0, problem: 0, metric: "loss", grid: 0, architecture: "all", cell: null, sort: ["problem", 1] };
+  const state = { study: 0, problem: 0, metric: "loss", grid: 0, architecture: "all", cell: null, first: "power-law", second: "baseline", sort: ["problem", 1] };
   let tiles = null;
 
   const study = () => open(data.studies[state.study]);
@@ -87,11 +87,11 @@
     state.grid = Number(options($("grid"), s.G.map((G, i) => [i, G]), state.grid));
     const shapes = s.width.flatMap((w, i) => s.depth.map((d, j) => [`${i},${j}`, `width ${w}, depth ${d}`]));
     state.architecture = options($("architecture"), [["all", "all widths and depths"], ...shapes], state.architecture);
-    const schemes = s.schemes.flatMap((name, i) => name !== "power-law" || pairs(s) < 2
-      ? [[i, label(name)]]
-      : [[i, "Power law, best exponents"], [`${i},cell`, "Power law, selected exponents"]]);
-    options($("first"), schemes, $("first").value || s.schemes.indexOf("power-law"));
-    options($("second"), schemes, $("second").value || s.schemes.indexOf("baseline"));
+    const schemes = s.schemes.flatMap((name) => name !== "power-law" || pairs(s) < 2
+      ? [[name, label(name)]]
+      : [[name, "Power law, best exponents"], [`${name},cell`, "Power law, selected exponents"]]);
+    options($("first"), schemes, state.first);
+    options($("second"), schemes, state.second);
     const seeds = `${s.seeds} seed${s.seeds === 1 ? "" : "s"}`;
     const left = s.left_out.length ? ` Left out, as trained otherwise: ${s.left_out.join("; ")}.` : "";
     $("summary").textContent = `${s.runs.toLocaleString("en")} runs of ${s.name}, up to ${seeds}, ` +
@@ -178,13 +178,16 @@
       if (i !== null && i >= 0 && s.cells.runs[i] === 0) { marks.x.push(x); marks.y.push(y); marks.text.push(text[y][x]); }
     }));
     const seen = z.flat().filter((v) => v !== null);
-    const reach = Math.max(0.1, ...seen.map(Math.abs)), [low, high] = [Math.min(...seen), Math.max(...seen)];
+    // Beyond three decades a ratio is simply much better (blue) or much worse (red).
+    const reach = Math.min(3, Math.max(0.1, ...seen.map(Math.abs))), [low, high] = [Math.min(...seen), Math.max(...seen)];
     const range = !seen.length ? [0, 1] : ratio ? [-reach, reach] : [low, Math.max(high, low + 1e-9)];
     const ticks = decades(range);
-    const narrow = $("heatmap").clientWidth < 600;
+    const narrow = $("heatmap").clientWidth < 600, lines = tiles.cells.length;
+    const room = tiles.titles.length > 1 ? (narrow ? 34 : 46) : tiles.titles.length ? (narrow ? 26 : 34) : 10 + 3 * lines;
+    $("heatmap").style.height = `${room}rem`;
     const map = {
       type: "heatmap", z, text, hoverinfo: "text", hoverongaps: false, xgap: narrow ? 0 : 1, ygap: narrow ? 0 : 1, zmin: range[0], zmax: range[1],
-      colorscale: ratio ? "RdBu" : "Viridis", reversescale: ratio,
+      colorscale: ratio ? "RdBu" : "Viridis",
       colorbar: { title: { text: METRICS[state.metric], side: narrow ? "top" : "right" }, tickvals: ticks, ticktext: ticks.map((t) => `1e${t}`), thickness: 12, ...(narrow ? { orientation: "h", y: -0.13, yanchor: "top", len: 1 } : {}) },
     };
     const crosses = { type: "scatter", mode: "markers", ...marks, hoverinfo: "text", marker: { symbol: "x-thin", size: 7, line: { width: 1.5, color: "#d1495b" } } };
@@ -193,7 +196,7 @@
       xaxis: { tickvals: tiles.x.map((t) => t[0]), ticktext: tiles.x.map((t) => plain(t[1])), title: { text: tiles.across }, showgrid: false, zeroline: false, fixedrange: true, range: [-0.5, tiles.cells[0].length - 0.5] },
       yaxis: { tickvals: tiles.y.map((t) => t[0]), ticktext: tiles.y.map((t) => plain(t[1])), title: { text: tiles.up }, showgrid: false, zeroline: false, fixedrange: true, range: [-0.5, tiles.cells.length + (tiles.titles.length ? 1 : -0.5)], automargin: true },
       annotations: tiles.titles.map(([x, y, t]) => ({ x, y, text: narrow ? t.replace("width ", "w").replace(", depth ", " d") : t, showarrow: false, yanchor: "bottom", yshift: -2, font: { size } })),
-      shapes: cursor(), margin: { l: narrow ? 44 : 60, r: narrow ? 8 : 20, t: 14, b: narrow ? 110 : 50 }, showlegend: false, hovermode: "closest",
+      height: $("heatmap").clientHeight, shapes: cursor(), margin: { l: narrow ? 44 : 60, r: narrow ? 8 : 20, t: 14, b: narrow ? 110 : 50 }, showlegend: false, hovermode: "closest",
     });
     Plotly.react("heatmap", [map, crosses], layout, config());
     $("heatmap-help").textContent = `${s.problems[state.problem].label}, G = ${s.G[state.grid]}, ${METRICS[state.metric].toLowerCase().replace("l²", "L²")}. ` +
@@ -266,12 +269,11 @@
         hovertemplate: "step %{x}: %{y:.2e}",
       };
     });
-    $("curves").classList.toggle("empty", !traces.length);
-    Plotly.react("curves", traces, theme({
+    show("curves", traces, theme({
       ...empty(traces, "No loss curve is stored for this cell"),
       xaxis: logarithmic("Step", traces.flatMap((t) => t.x)), yaxis: logarithmic("Training loss", traces.flatMap((t) => t.y)),
-      legend: { orientation: "h", y: -0.22, yanchor: "top" }, showlegend: true, margin: { l: 64, r: 12, t: 10, b: 44 },
-    }), config());
+      legend: { orientation: "h", y: -0.28, yanchor: "top" }, showlegend: true, margin: { l: 64, r: 12, t: 10, b: 44 },
+    }));
   }
 
   // Spectra live in studies of their own: any study's with this problem, shape and scheme will do.
@@ -291,21 +293,28 @@
         type: "scatter", mode: "lines", x: p.index, y: values.slice(k * n, (k + 1) * n),
         name: plain(`${blocks.length > 1 ? `${BLOCKS[p.block] ?? p.block}, ` : ""}step ${step}`),
         line: { color: k === 0 ? "#2f6fde" : k === last ? "#2e9e4f" : "#44aa99", dash: k === 0 ? "solid" : "dash", width: k === 0 || k === last ? 2.2 : 1.2 },
-        opacity: p.block === "bc" ? 0.6 : 1, hovertemplate: "index %{x}: %{y:.2e}",
+        showlegend: k < 2 || k === last, opacity: p.block === "bc" ? 0.6 : 1, hovertemplate: "index %{x}: %{y:.2e}",
       }));
     });
-    $("spectra").classList.toggle("empty", !traces.length);
-    Plotly.react("spectra", traces, theme({
+    show("spectra", traces, theme({
       ...empty(traces, "No spectrum is stored for this cell"),
       xaxis: logarithmic("Index", traces.flatMap((t) => t.x)), yaxis: logarithmic("Eigenvalue of the kernel", traces.flatMap((t) => t.y)),
-      legend: { orientation: "h", y: -0.22, yanchor: "top" }, showlegend: true, margin: { l: 64, r: 12, t: 10, b: 44 },
-    }), config());
+      legend: { orientation: "h", y: -0.28, yanchor: "top" }, showlegend: true, margin: { l: 64, r: 12, t: 10, b: 44 },
+    }));
   }
 
   // Powers of ten alone where there are several; without data, no axis at all.
   function logarithmic(title, values) {
     const seen = values.filter((v) => v > 0), span = seen.length ? Math.log10(seen.reduce((a, b) => Math.max(a, b)) / seen.reduce((a, b) => Math.min(a, b))) : 0;
     return { title: { text: title }, type: "log", exponentformat: "power", dtick: span > 1.5 ? Math.ceil(span / 8) : "D2", visible: seen.length > 0 };
+  }
+
+  // A plot without data takes little room, and one that gets some is made anew at its full size.
+  function show(id, traces, layout) {
+    const box = $(id), empty = !traces.length;
+    if (box.classList.contains("empty") !== empty) Plotly.purge(box);
+    box.classList.toggle("empty", empty);
+    Plotly.react(box, traces, layout, config());
   }
 
   const empty = (traces, message) => traces.length ? {} : {
@@ -320,7 +329,7 @@
     const pair = fixed && state.cell !== null ? [c.alpha[state.cell], c.beta[state.cell]] : null;
     if (fixed && (!pair || pair[0] === NONE)) return best;
     for (let i = 0; i < s.count; i++) {
-      if (c.problem[i] !== state.problem || c.scheme[i] !== Number(scheme) || !c.runs[i]) continue;
+      if (c.problem[i] !== state.problem || s.schemes[c.scheme[i]] !== scheme || !c.runs[i]) continue;
       if (pair && (c.alpha[i] !== pair[0] || c.beta[i] !== pair[1])) continue;
       const shape = [c.G[i], c.width[i], c.depth[i]].join();
       if (!best.has(shape) || c.loss[i] < c.loss[best.get(shape)]) best.set(shape, i);
@@ -448,7 +457,10 @@
       state[id] = as($(id).value);
       draw();
     }));
-    ["first", "second"].forEach((id) => $(id).addEventListener("change", drawCompare));
+    ["first", "second"].forEach((id) => $(id).addEventListener("change", () => {
+      state[id] = $(id).value;
+      drawCompare();
+    }));
     document.querySelectorAll("form").forEach((form) => form.addEventListener("submit", (event) => event.preventDefault()));
     $("wins").addEventListener("click", (event) => {
       const column = event.target.dataset.column;
