@@ -49,17 +49,18 @@ def test_a_scale_only_chooses_runs(name, scale):
         assert {s.problem for s in found.specs} == {s.problem for s in whole.specs()}
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_planning_is_light():
     code = (
-        "import sys, resource; from kandle import study; p = study.plan(study.get('functions'));"
+        "import sys; from kandle import study; p = study.plan(study.get('functions'));"
         "p.batches(2); assert p.runs == 126240;"
         "assert not {'jax', 'pandas', 'matplotlib', 'ray', 'rich'} & set(sys.modules);"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+        "print(open('/proc/self/status').read().partition('VmHWM:')[2].split()[0])"
     )
-    started = time.process_time(), time.monotonic()
+    started = time.monotonic()
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(told.stdout) < 300
-    assert time.monotonic() - started[1] < 20  # a busy machine; the figure is three seconds
+    assert int(told.stdout) < 300_000  # kB
+    assert time.monotonic() - started < 20  # on a busy machine; alone it takes one or two
 
 
 def test_runs_of_functions_have_no_rba_and_pdes_do():
