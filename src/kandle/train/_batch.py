@@ -67,7 +67,7 @@ def train_batch(
 
     extras: dict[int, dict[str, Any]] = {i: {} for i in members}
     state, losses = initial, []
-    for done, state, part in _chunks(program, initial, data, s.steps, s.checkpoints):
+    for done, state, part in chunks(program, initial, data, s.steps, s.checkpoints):
         if len(part):
             losses.append(part)
             report(done, part[-1])
@@ -81,7 +81,7 @@ def train_batch(
     return dict(zip(members, results, strict=True))
 
 
-def _chunks(
+def chunks(
     program: Program, state: State, data: dict, steps: int, stops: Sequence[int]
 ) -> Iterator[tuple[int, State, Float[np.ndarray, "chunk P"]]]:
     """(steps done, state, losses since the last time), at all stops and about twice a second.

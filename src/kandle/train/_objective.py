@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
 from kandle import kernels
@@ -37,6 +38,47 @@ class Fit:
     ) -> tuple[Float[Array, ""], Weights]:
         error = jnp.ravel(model(data["x"]) - data["y"])
         return kernels.total(error * error, backend) / error.size, weights
+
+
+@dataclass(frozen=True)
+class FitRows:
+    """The weighted squared error, Σ_n w_n |u(x_n) - y_n|².
+
+    Rows of weight zero fill samples of any number up to one that is already compiled for.
+    """
+
+    arrays: ClassVar = ("x", "y", "weight")
+
+    def start(self, data: Data) -> Weights:
+        return {}
+
+    def loss(
+        self, model: KAN, data: Data, weights: Weights, backend: str
+    ) -> tuple[Float[Array, ""], Weights]:
+        error = model(data["x"]) - data["y"]
+        return kernels.total(jnp.ravel(data["weight"][:, None] * error * error), backend), weights
+
+
+@dataclass(frozen=True)
+class Classify:
+    """The weighted cross-entropy, Σ_n w_n (log Σ_j exp u_j(x_n) - Σ_j y_nj u_j(x_n)).
+
+    `y` is one-hot, (N, classes): the probability of class j is softmax_j u(x).
+    """
+
+    arrays: ClassVar = ("x", "y", "weight")
+
+    def start(self, data: Data) -> Weights:
+        return {}
+
+    def loss(
+        self, model: KAN, data: Data, weights: Weights, backend: str
+    ) -> tuple[Float[Array, ""], Weights]:
+        u = model(data["x"])
+        u = u - lax.stop_gradient(jnp.max(u, axis=-1, keepdims=True))
+        log_sum = jnp.log(kernels.total(jnp.exp(u), backend))  # (N,)
+        chosen = kernels.total(data["y"] * u, backend)
+        return kernels.total(data["weight"] * (log_sum - chosen), backend), weights
 
 
 @dataclass(frozen=True)
@@ -85,7 +127,7 @@ class Solve:
         return total, updated
 
 
-Objective = Fit | Solve
+Objective = Fit | FitRows | Classify | Solve
 
 
 def objective(problem: Any, rba: Variant) -> Objective:
