@@ -1,5 +1,6 @@
 """Batches: runs of one shape that train together in one compiled program."""
 
+import collections
 import heapq
 import itertools
 import operator
@@ -65,8 +66,15 @@ def batches(specs: Iterable[RunSpec], *, slots: int = 1, model: CostModel = DEFA
         for key, group in groups.items()
         for part in _parts(group, min(_MOST_RUNS, max(1, int(longest / costs[key]))))
     ]
-    # Of equals, those of one program stand together: a worker that has it need not compile it.
-    return sorted(made, key=lambda batch: (-batch.cost, _PROGRAM(batch.specs[0]), len(batch)))
+    # Of equals, one of each program comes first: workers then compile different programs side by
+    # side, and find the others' in the cache when they come to them.
+    turns = collections.Counter()
+    order = []
+    for batch in made:
+        program = _PROGRAM(batch.specs[0])
+        order.append((-batch.cost, turns[program], program, len(batch), len(order)))
+        turns[program] += 1
+    return [made[i] for *_, i in sorted(order)]
 
 
 def shard(specs: Sequence[RunSpec], index: int, count: int) -> list[RunSpec]:
