@@ -1,0 +1,101 @@
+"""`kandle fit`: train a network on a table."""
+
+import argparse
+
+
+def add(subparsers) -> None:
+    parser = subparsers.add_parser(
+        "fit",
+        help="train a network on a table",
+        description="Train a network to predict a column of a CSV or Parquet file from the others, "
+        "compare it with the mean and with ridge regression, and save it with its scaling.",
+    )
+    parser.add_argument("data", metavar="DATA", help="a CSV or Parquet file")
+    parser.add_argument("--target", required=True, type=columns, help="the column to predict")
+    parser.add_argument(
+        "--inputs", metavar="A,B,...", type=columns, help="columns to predict from (default: rest)"
+    )
+    parser.add_argument(
+        "--init",
+        default="power-law",
+        metavar="SCHEME",
+        help="how it starts, such as glorot or power-law:0.25,1.75 (default: power-law)",
+    )
+    parser.add_argument(
+        "--layers", default=(8, 8), type=layers, help="widths of hidden layers (default: 8,8)"
+    )
+    parser.add_argument("--grid", type=int, default=5, help="spline intervals (default: 5)")
+    parser.add_argument("--steps", type=int, default=2000, help="updates (default: 2000)")
+    parser.add_argument("--rate", type=float, default=1e-2, help="learning rate (default: 0.01)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the weights and of the test rows (default: 0)"
+    )
+    parser.add_argument("--out", required=True, metavar="MODEL.safetensors", help="file to write")
+    parser.set_defaults(run=run)
+
+
+def columns(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+def scheme(text: str):
+    """A scheme by name; the power law also with its exponents."""
+    from kandle import init
+    from kandle._errors import must
+
+    name, colon, exponents = text.partition(":")
+    if name != "power-law" or not colon:
+        return init.get(text)
+    try:
+        alpha, beta = (float(part) for part in exponents.split(","))
+    except ValueError:
+        raise must("'--init'", "a scheme such as power-law:0.25,1.75", text) from None
+    return init.PowerLaw(alpha, beta)
+
+
+def layers(text: str) -> tuple[int, ...]:
+    try:
+        widths = tuple(int(part) for part in text.split(",")) if text.strip() else ()
+        if any(width < 1 for width in widths):
+            raise ValueError
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be widths with commas between, such as 8,8. Got {text!r} instead."
+        ) from None
+    return widths
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kandle.cli._files import check_writable, progress
+
+    # Before anything is computed that could be lost.
+    out = check_writable(arguments.out, (".safetensors",))
+    from kandle.estimators import FitSettings, save_fitted
+    from kandle.estimators._table import fit_table
+    from kandle.problems import Table
+
+    settings = FitSettings(
+        layers=arguments.layers,
+        grid=arguments.grid,
+        init=scheme(arguments.init),
+        steps=arguments.steps,
+        learning_rate=arguments.rate,
+        seed=arguments.seed,
+    )
+    table = Table(arguments.data, arguments.target, inputs=arguments.inputs, seed=arguments.seed)
+    with progress("fit") as told:
+        fitted, scores = fit_table(table, settings, told)
+    save_fitted(fitted, out)
+
+    n_train, n_test = (len(table.arrays()[name]) for name in ("x", "x_test"))
+    print(f"{', '.join(table.target)} from {', '.join(table.inputs or ())}")
+    print(f"{n_train} rows to train, {n_test} to test; root mean square errors\n")
+    width = max(len(score.name) for score in scores)
+    print(f"{'':{width}}  {'train':>10}  {'test':>10}  {'test R²':>8}")
+    for score in scores:
+        print(f"{score.name:{width}}  {score.train:10.4g}  {score.test:10.4g}  {score.r2:8.4f}")
+    best = min(scores, key=lambda score: score.test)
+    if best is not scores[-1]:
+        print(f"\nThe network is no better on the test rows than {best.name}: prefer that.")
+    print(f"\nsaved {out}")
+    return 0

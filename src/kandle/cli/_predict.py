@@ -1,0 +1,50 @@
+"""`kandle predict`: apply a fitted network to a table."""
+
+import argparse
+import sys
+
+
+def add(subparsers) -> None:
+    parser = subparsers.add_parser(
+        "predict",
+        help="apply a fitted network to a table",
+        description="Predict from the rows of a CSV or Parquet file with a network that "
+        "`kandle fit` or an estimator saved. Input columns are found by name.",
+    )
+    parser.add_argument("model", metavar="MODEL.safetensors")
+    parser.add_argument("data", metavar="DATA", help="a CSV or Parquet file")
+    parser.add_argument("--out", required=True, metavar="FILE.csv", help="file to write")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kandle.cli._files import check_writable, write_whole
+
+    out = check_writable(arguments.out, (".csv",))
+    import numpy as np
+    import pandas as pd
+
+    from kandle.estimators import load_fitted
+    from kandle.problems import numbers, read_frame
+
+    fitted = load_fitted(arguments.model)
+    x = numbers(read_frame(arguments.data), fitted.inputs.columns)
+    if fitted.target is not None:
+        names = list(fitted.target.columns)
+        frame = pd.DataFrame(dict(zip(names, fitted.values(x).T, strict=True)))
+    else:
+        classes = list(fitted.classes or ())
+        p = fitted.probabilities(x)
+        frame = pd.DataFrame({"class": [classes[i] for i in p.argmax(axis=1)]})
+        for name, column in zip(classes, p.T, strict=True):
+            frame[f"p({name})"] = column
+    write_whole(out, frame.to_csv(index=False))
+    print(f"wrote {len(frame)} predictions to {out}")
+    beyond = int((np.abs(fitted.inputs.apply(x)) > 1 + 1e-9).any(axis=1).sum())
+    if beyond:
+        print(
+            f"kandle: note: {beyond} rows lie outside the range of the data the network was "
+            "fitted to: it extrapolates there.",
+            file=sys.stderr,
+        )
+    return 0

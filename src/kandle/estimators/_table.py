@@ -1,0 +1,89 @@
+"""Fit a network to a table, and say how good it is beside simpler answers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from kandle._errors import UserError
+from kandle.estimators._fit import FitSettings, Report, fit_values
+from kandle.estimators._saved import Fitted
+from kandle.init import Scheme, get, to_dict
+from kandle.problems import Table
+
+LEAST_ROWS = 10
+
+Predictor = Callable[[np.ndarray], np.ndarray]  # scaled (N, n_in) -> scaled (N, n_out)
+
+
+@dataclass(frozen=True)
+class Score:
+    """Root mean square errors in the target's units, and R² on the test rows."""
+
+    name: str
+    train: float
+    test: float
+    r2: float
+
+
+def fit_table(
+    table: Table, settings: FitSettings, report: Report | None = None
+) -> tuple[Fitted, list[Score]]:
+    """The fitted network, and its score after those of the mean and of ridge regression.
+
+    All are fitted to the training rows alone; errors of several targets are pooled, each target in
+    its own units.
+    """
+    data = table.arrays(np.float64)
+    rows = len(data["x"]) + len(data["x_test"])
+    if rows < LEAST_ROWS:
+        raise UserError(
+            f"Table {table.name!r} has {rows} rows. Fitting needs at least {LEAST_ROWS}, some of "
+            "them to test on."
+        )
+    model = fit_values(data["x"], data["y"], settings, report)
+    kept = {"init": to_dict(get(settings.init)), "steps": settings.steps, "seed": settings.seed}
+    fitted = Fitted(model, table.scaler, table.target_scaler, extra=kept)
+
+    mean = data["y"].mean(axis=0)
+    predictors: dict[str, Predictor] = {
+        "mean": lambda x: np.broadcast_to(mean, (len(x), len(mean))),
+        "ridge": ridge(data["x"], data["y"]),
+        f"KAN ({_named(settings.init)})": lambda x: fitted.outputs(table.scaler.invert(x)),
+    }
+    return fitted, [_score(name, p, table, data) for name, p in predictors.items()]
+
+
+def ridge(x: np.ndarray, y: np.ndarray) -> Predictor:
+    """Linear regression with an L2 penalty, the one with the least leave-one-out error.
+
+    With centred x = U S Vᵀ the prediction is U S²/(S² + λ) Uᵀ y, and leaving out row n changes its
+    residual by the factor 1/(1 - h_n), h_n = 1/N + Σ_j U_nj² S_j²/(S_j² + λ).
+    """
+    x_mean, y_mean = x.mean(axis=0), y.mean(axis=0)
+    U, S, Vt = np.linalg.svd(x - x_mean, full_matrices=False)
+    projected = U.T @ (y - y_mean)
+    best, weights = np.inf, np.zeros((x.shape[1], y.shape[1]))
+    for penalty in len(x) * np.logspace(-8, 2, 41):
+        shrink = S**2 / (S**2 + penalty)
+        residual = y - y_mean - U @ (shrink[:, None] * projected)
+        leverage = 1 / len(x) + (U**2) @ shrink
+        error = np.mean((residual / np.maximum(1 - leverage, 1e-12)[:, None]) ** 2)
+        if error < best:
+            best, weights = error, Vt.T @ ((S / (S**2 + penalty))[:, None] * projected)
+    return lambda x: y_mean + (x - x_mean) @ weights
+
+
+def _score(name: str, predictor: Predictor, table: Table, data: dict[str, np.ndarray]) -> Score:
+    units = np.asarray(table.target_scaler.scale)
+    errors = {
+        part: (predictor(data[f"x{part}"]) - data[f"y{part}"]) * units for part in ("", "_test")
+    }
+    train, test = (float(np.sqrt(np.mean(errors[part] ** 2))) for part in ("", "_test"))
+    spread = np.sum((data["y_test"] - data["y_test"].mean(axis=0)) ** 2)
+    unexplained = np.sum((errors["_test"] / units) ** 2)
+    return Score(name, train, test, float(1 - unexplained / spread) if spread > 0 else float("nan"))
+
+
+def _named(scheme: str | Scheme) -> str:
+    return get(scheme).name
