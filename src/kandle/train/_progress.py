@@ -10,8 +10,9 @@ import numpy as np
 # progress(done_steps, total_steps, losses): after every chunk of steps, with the models' losses.
 Progress = Callable[[int, int, np.ndarray], None]
 
-# A training that would be over before a bar is read needs none.
-_LONG = 3.0
+# A training that would be over before a bar is read needs none; how long it will take is known
+# once compilation and the first steps are over.
+_LONG, _SETTLED = 3.0, 1.0
 
 
 class Bar:
@@ -26,7 +27,7 @@ class Bar:
         elapsed = time.monotonic() - self._started
         rate = done / max(elapsed, 1e-9)
         if self._progress is None:
-            if elapsed < 1.0 or elapsed + (total - done) / rate < _LONG:
+            if elapsed < _SETTLED or elapsed + (total - done) / rate < _LONG:
                 return
             self._open(total)
         finite = losses[np.isfinite(losses)]

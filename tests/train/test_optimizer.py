@@ -1,0 +1,86 @@
+"""Optimizers and schedules by name."""
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from kandle._errors import UserError
+from kandle.train import OPTIMIZERS, SCHEDULES, Optimizer
+
+EXPONENTIAL = {"name": "exponential", "factor": 0.9, "every": 50}
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        Optimizer(),
+        Optimizer("sgd", 0.1, arguments={"momentum": 0.9, "nesterov": True}),
+        Optimizer("adamw", 1e-2, {"name": "cosine_decay", "decay_steps": 10}),
+        Optimizer(schedule=EXPONENTIAL),
+        Optimizer("lbfgs", arguments={"memory_size": 5}),
+    ],
+)
+def test_dict_round_trip_is_the_identity(optimizer):
+    again = Optimizer(**optimizer.to_dict())
+    assert again == optimizer
+    assert hash(again) == hash(optimizer)
+    assert again.to_dict() == optimizer.to_dict()
+
+
+def test_all_of_optax_is_there_by_name():
+    assert {"adam", "adamw", "sgd", "lbfgs", "rmsprop", "lion"} <= OPTIMIZERS.keys()
+    assert {"cosine_decay", "warmup_cosine_decay", "exponential_decay"} <= SCHEDULES.keys()
+
+
+@pytest.mark.parametrize(("factor", "every"), [(0.9, 50), (0.85, 100)])
+def test_the_papers_decays_are_continuous(factor, every):
+    rate = Optimizer(schedule={"name": "exponential", "factor": factor, "every": every}).rate()
+    assert callable(rate)
+    for step in (0, 1, every // 2, every, 3 * every + 7):
+        np.testing.assert_allclose(rate(step), 1e-3 * factor ** (step / every), rtol=1e-6)
+    same = optax.exponential_decay(1e-3, every, factor, staircase=False)
+    np.testing.assert_allclose(rate(jnp.int32(77)), same(77), rtol=1e-6)
+
+
+def test_a_schedule_starts_or_peaks_at_the_learning_rate():
+    warm = {"name": "warmup_cosine_decay", "init_value": 0.0, "warmup_steps": 5, "decay_steps": 20}
+    rate = Optimizer(learning_rate=0.3, schedule=warm).rate()
+    assert callable(rate)
+    np.testing.assert_allclose([rate(0), rate(5)], [0.0, 0.3], atol=1e-7)
+    linear = {"name": "linear", "end_value": 0.0, "transition_steps": 10}
+    rate = Optimizer(learning_rate=0.3, schedule=linear).rate()
+    assert callable(rate)
+    np.testing.assert_allclose([rate(0), rate(5), rate(10)], [0.3, 0.15, 0.0], atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": "adamm"}, "Unknown optimizer 'adamm'. Did you mean 'adam'"),
+        ({"learning_rate": 0.0}, "'learning_rate' of Optimizer must be a positive finite"),
+        ({"learning_rate": float("nan")}, "'learning_rate' of Optimizer must be"),
+        ({"schedule": "cosinus"}, "Unknown schedule 'cosinus'"),
+        ({"schedule": "cosine_decay"}, "'decay_steps' of schedule 'cosine_decay' must be given"),
+        ({"schedule": {"factor": 0.9}}, "Unknown schedule 'None'"),
+        ({"schedule": {**EXPONENTIAL, "each": 1}}, "Unknown argument of schedule .*'each'"),
+        ({"arguments": {"beta1": 0.9}}, "Unknown argument of optimizer 'adam': 'beta1'.*b1"),
+        ({"arguments": {"learning_rate": 0.9}}, "Unknown argument .* 'learning_rate'"),
+        ({"arguments": {"b1": jnp.ones(2)}}, "must be plain values"),
+        ({"arguments": [1]}, "'arguments' of Optimizer must be a mapping"),
+        ({"name": "noisy_sgd", "arguments": {"eta": 0.1, "gamma": "x"}}, "noisy_sgd"),
+    ],
+)
+def test_errors_name_the_argument(arguments, message):
+    with pytest.raises(UserError, match=message):
+        Optimizer(**arguments)
+
+
+def test_lbfgs_searches_along_its_direction():
+    assert Optimizer("lbfgs").build().update is not None
+    fixed = Optimizer("lbfgs", learning_rate=0.5, arguments={"linesearch": None}).build()
+    state = fixed.init(jnp.array([1.0]))
+    (update,), _ = fixed.update(
+        jnp.array([1.0]), state, jnp.array([1.0]), value=1.0, grad=None, value_fn=None
+    )
+    np.testing.assert_allclose(update, -0.5, rtol=1e-6)
