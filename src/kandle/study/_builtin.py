@@ -47,6 +47,7 @@ DECLARATIONS: dict[str, dict[str, Any]] = {
         "schemes": _SEARCHED,
         "scales": {
             "smoke": {
+                "problems": ["f1", "f3"],
                 "widths": [2],
                 "depths": [1],
                 "alphas": [0.25, 1.0],
@@ -57,11 +58,17 @@ DECLARATIONS: dict[str, dict[str, Any]] = {
             "quick": {
                 "problems": ["f1", "f3", "f5"],
                 "grids": [5, 20],
-                "widths": [4, 16],
+                "widths": [4, 8],
                 "depths": [2],
-                "alphas": [0.25],
-                "betas": [1.0, 1.75],
-                "seeds": 2,
+                "alphas": [0.25, 1.0],
+                "betas": [0.25, 1.0, 1.75],
+                "seeds": {
+                    "baseline": 2,
+                    "lecun-numerical": 2,
+                    "lecun-normalized": 2,
+                    "glorot": 2,
+                    "power-law": 1,
+                },
             },
             "overnight": {
                 "widths": [4, 16],
@@ -123,7 +130,7 @@ DECLARATIONS: dict[str, dict[str, Any]] = {
         "steps": 2000,
         "schemes": [{"name": name, "seeds": 5} for name in ("baseline", "glorot", "power-law")],
         "scales": {
-            "smoke": {"seeds": 1, "steps": 5},
+            "smoke": {"problems": ["I.6.2", "I.6.2b", "I.18.4"], "seeds": 1, "steps": 5},
             "quick": {
                 "problems": ["I.12.11", "I.26.2", "I.40.1", "II.11.27"],
                 "architectures": ["small"],
@@ -156,7 +163,12 @@ DECLARATIONS: dict[str, dict[str, Any]] = {
         "curve": "all",
         "scales": {
             "smoke": {"seeds": 1, "steps": 3},
-            "quick": {"problems": ["burgers"], "architectures": _TINY, "seeds": 1},
+            "quick": {
+                "problems": ["allen-cahn"],
+                "architectures": ["small"],
+                "schemes": ["baseline", "glorot", "power-law"],
+                "seeds": 1,
+            },
             "overnight": {"seeds": 2},
         },
     },

@@ -17,6 +17,7 @@ from kandle.analysis import (
     trained_alike,
     win_rates,
 )
+from kandle.problems import PROBLEMS
 from kandle.report import _names
 from kandle.report.explorer._pack import logarithms, packed
 from kandle.store import Curve, Spectrum
@@ -70,6 +71,7 @@ def _study(
         "schemes": schemes,
         **axes,
         "steps": sorted({int(s) for s in choice.runs["steps"]}),
+        "shortened": _shortened(choice.runs),
         "seeds": int(choice.runs.groupby("scheme")["seed"].nunique().max()),
         "runs": len(distinct(choice.runs)),
         "left_out": list(choice.left_out),
@@ -88,6 +90,12 @@ def _study(
         "spectra": _spectra(kept, spectra),
         "wins": _wins(cells, problems, schemes),
     }
+
+
+def _shortened(runs: pd.DataFrame) -> bool:
+    """Whether any run of a built-in problem was trained for less than that problem takes."""
+    full = runs["problem"].map({name: p.default_steps for name, p in PROBLEMS.items()})
+    return bool((runs["steps"] < full).any())
 
 
 def _cells(runs: pd.DataFrame) -> pd.DataFrame:

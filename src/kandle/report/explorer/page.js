@@ -95,7 +95,7 @@
     const seeds = `${s.seeds} seed${s.seeds === 1 ? "" : "s"}`;
     const left = s.left_out.length ? ` Left out, as trained otherwise: ${s.left_out.join("; ")}.` : "";
     $("summary").textContent = `${s.runs.toLocaleString("en")} runs of ${s.name}, up to ${seeds}, ` +
-      `${s.steps.map((n) => n.toLocaleString("en")).join(", ")} steps. A cell shows the run whose loss is nearest the median.${left}`;
+      `${s.steps.map((n) => n.toLocaleString("en")).join(", ")} steps${s.shortened ? " (training was shortened)" : ""}. A cell shows the run whose loss is nearest the median.${left}`;
     $("region").textContent = s.region ? `Favourable exponents of this study: ${s.region}.` : "";
   }
 
