@@ -13,7 +13,17 @@ from collections.abc import Sequence
 import kandle
 from kandle._errors import MissingExtra, UserError
 
-_COMMANDS = ("_reproduce", "_bench", "_study", "_table", "_figure", "_explore", "_fit", "_predict", "_tune")
+_COMMANDS = (
+    "_reproduce",
+    "_bench",
+    "_study",
+    "_table",
+    "_figure",
+    "_explore",
+    "_fit",
+    "_predict",
+    "_tune",
+)
 
 
 def build_parser() -> argparse.ArgumentParser:
