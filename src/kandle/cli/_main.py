@@ -20,6 +20,7 @@ _COMMANDS = (
     "_table",
     "_figure",
     "_explore",
+    "_ntk",
     "_fit",
     "_predict",
     "_tune",

@@ -1,0 +1,75 @@
+"""The Jacobian itself, by automatic differentiation: the route that takes any model."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+
+from kandle.nn import KAN
+from kandle.ntk._tangents import Directions, Residual
+
+
+def coupled(model: KAN) -> bool:
+    """Whether rows depend on each other: normalized layers take statistics from the batch."""
+    return any(layer.normalized and layer.mean is None for layer in model.layers)
+
+
+def jacobian(
+    model: KAN,
+    x: Float[Array, "N n_in"],
+    residual: Residual | None = None,
+    directions: Directions | None = None,
+) -> Float[Array, "N Q P"]:
+    """∂q_n/∂θ for all Q quantities at each point and all P weights, flattened in tree order.
+
+    The quantities are the network's outputs, or a residual of their derivatives, carried forward.
+    Frozen statistics are no weights. Of a model whose rows are coupled, all points are one batch,
+    and statistics are differentiated with respect to the weights that they depend on.
+    """
+    found = _jacobian(model, x, residual=residual, directions=directions or Directions())
+    return found.reshape(len(x), -1, found.shape[-1])
+
+
+@functools.partial(jax.jit, static_argnames=("residual", "directions"))
+def _jacobian(model: KAN, x: Array, *, residual: Residual | None, directions: Directions) -> Array:
+    theta, build = _flattened(model)
+
+    def quantities(theta: Array, x: Float[Array, "N n_in"]) -> Float[Array, "N Q"]:
+        network = build(theta)
+        if residual is None:
+            return network(x)
+        second = directions.along[: directions.second]
+        return residual(x, network.derivatives(x, directions.along, second)).reshape(len(x), -1)
+
+    if coupled(model):
+        return jax.jacrev(quantities)(theta, x)
+    return jax.vmap(lambda row: jax.jacrev(quantities)(theta, row[None])[0])(x)
+
+
+def _flattened(model: KAN):
+    """The trained weights as one vector, and the way back."""
+    statistics = [(layer.mean, layer.variance) for layer in model.layers]
+    weights = [(layer.r, layer.c, layer.b, layer.bias) for layer in model.layers]
+    theta, unravel = ravel_pytree(weights)
+
+    def build(theta: Array) -> KAN:
+        return KAN.from_layers(
+            type(layer)(
+                *parts,
+                *fixed,
+                basis=layer.basis,
+                residual=layer.residual,
+                normalized=layer.normalized,
+                backend=layer.backend,
+            )
+            for layer, parts, fixed in zip(model.layers, unravel(theta), statistics, strict=True)
+        )
+
+    return theta, build
+
+
+def gram(J: Float[Array, "N Q P"], L: Float[Array, "M Q P"]) -> Float[Array, "N M"]:
+    """Σ_q J_q L_qᵀ."""
+    return jnp.reshape(J, (len(J), -1)) @ jnp.reshape(L, (len(L), -1)).T
