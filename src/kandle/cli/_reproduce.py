@@ -105,7 +105,11 @@ def _train(work: Any, store: Path, command: str, workers: int | None) -> int | N
 
     try:
         ended = reproduce.train(
-            work.plans, store, executor=lambda: study.LocalExecutor(workers), command=command
+            work.plans,
+            store,
+            executor=lambda: study.LocalExecutor(workers),
+            command=command,
+            begun=lambda plan: print(f"\n{plan.study.name}: {plan.study.description}", flush=True),
         )
     except KeyboardInterrupt:
         stored = 0

@@ -67,12 +67,19 @@ def train(
     executor: Callable[[], study.Executor] = study.LocalExecutor,
     watcher: study.Watcher | None = None,
     command: str = "",
+    begun: Callable[[study.Plan], None] = lambda plan: None,
 ) -> dict[str, study.Progress]:
-    """Run what the store lacks of every plan; the same workers serve all of them."""
+    """Run what the store lacks of every plan; the same workers serve all of them.
+
+    `begun` is told of each plan when its turn comes.
+    """
     with executor() as workers:
         # Held open between studies: starting JAX takes longer than a small study.
         kept: Any = lambda: nullcontext(workers)  # noqa: E731
-        return {
-            plan.study.name: study.run(plan, store, executor=kept, watcher=watcher, command=command)
-            for plan in plans
-        }
+        ended = {}
+        for plan in plans:
+            begun(plan)
+            ended[plan.study.name] = study.run(
+                plan, store, executor=kept, watcher=watcher, command=command
+            )
+        return ended
