@@ -1,0 +1,56 @@
+"""From a scheme and a layer of another library to the standard deviations of its weights."""
+
+import numpy as np
+from jaxtyping import Float
+
+from kandle._errors import UserError
+from kandle.init import Inputs, Scheme, Uniform, get
+from kandle.interop._spline import Residual, SplineLayer
+from kandle.splines import Moments, basis_moments
+
+
+def check_scheme(scheme: str | Scheme) -> Scheme:
+    """The scheme, if it is one for a layer that evaluates its basis functions as they are."""
+    found = get(scheme)
+    if found.normalized:
+        raise UserError(
+            f"Scheme {found.name!r} standardises the basis functions inside the layer: it needs "
+            "Kandle's own KAN and cannot start a layer of another library."
+        )
+    return found
+
+
+def layer_scales(
+    scheme: Scheme, layer: SplineLayer, inputs: Inputs | None
+) -> tuple[Float[np.ndarray, " n_in"] | None, Float[np.ndarray, " n_in"]]:
+    """(σ_r, σ_b) of every input, from moments on that input's own knots.
+
+    `inputs` None is uniform over the domain of an input's knots. σ_r is None without a residual,
+    or with one that is zero wherever the inputs are.
+    """
+    known: dict[bytes, tuple[float | None, float]] = {}
+    for i, row in enumerate(layer.knots):
+        if row.tobytes() not in known:
+            moments = _moments(layer, row, inputs or Uniform(*layer.domain(i)))
+            known[row.tobytes()] = scheme.scales_from_moments(layer.n_in, layer.n_out, moments)
+    scales = [known[row.tobytes()] for row in layer.knots]
+    sigma_b = np.asarray([b for _, b in scales])
+    if any(r is None for r, _ in scales):
+        return None, sigma_b
+    return np.asarray([r for r, _ in scales], np.float64), sigma_b
+
+
+def _moments(layer: SplineLayer, knots: np.ndarray, inputs: Inputs) -> Moments:
+    mu_B0, mu_B1 = (
+        float(basis_moments(knots, layer.degree, inputs, order).mean()) for order in (0, 1)
+    )
+    mu_R0 = mu_R1 = None
+    if layer.residual is not None:
+        mu_R0, mu_R1 = (_residual_moment(layer.residual, inputs, order) for order in (0, 1))
+        if mu_R0 == 0:
+            mu_R0 = mu_R1 = None
+    return Moments(layer.n_basis, mu_B0, mu_B1, mu_R0, mu_R1, inputs.std)
+
+
+def _residual_moment(residual: Residual, inputs: Inputs, order: int) -> float:
+    return float(inputs.expect(lambda x: residual(x, order) ** 2))

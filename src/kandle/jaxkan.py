@@ -1,0 +1,17 @@
+"""Kandle's starts for jaxKAN's models, and conversion of weights to a Kandle network and back.
+
+kandle.jaxkan.initialize(model, init.PowerLaw(0.25, 1.75), jax.random.key(0))
+"""
+
+from kandle._errors import MissingExtra
+
+try:
+    import flax as _flax  # noqa: F401
+    import jaxkan as _jaxkan  # noqa: F401
+except ModuleNotFoundError:
+    raise MissingExtra("kandle.jaxkan", "jaxkan") from None
+
+from kandle.interop import Report
+from kandle.interop._jaxkan import from_kandle, initialize, to_kandle
+
+__all__ = ["Report", "from_kandle", "initialize", "to_kandle"]
