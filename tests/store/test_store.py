@@ -54,7 +54,7 @@ def outcome(loss=0.1, **changes):
     curve = Curve(steps, np.array([1.0, 0.5, 0.25, loss], np.float32))
     spectra = (
         Spectrum("ntk", 0, np.array([3.0, 1.0])),
-        Spectrum("ntk", 2000, np.array([2.0, 1e-9])),
+        Spectrum("ntk", 2000, np.array([2.0, 1e-9]), np.array([0.75, 0.25], np.float32)),
     )
     values = {
         "l2": 0.2,
@@ -83,6 +83,8 @@ def test_a_run_comes_back_whole(tmp_path):
         ("ntk", 0, [3.0, 1.0]),
         ("ntk", 2000, [2.0, 1e-9]),
     ]
+    assert found.spectra[0].error_share is None
+    assert found.spectra[1].error_share.tolist() == [0.75, 0.25]
 
 
 def test_the_frame_has_the_exported_columns_in_order(tmp_path):

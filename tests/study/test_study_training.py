@@ -184,6 +184,20 @@ def test_a_pde_trains_with_its_weights_and_reference(tmp_path, notes):
     assert np.isnan(row["test_mse"])
 
 
+def test_spectra_land_in_the_store(tmp_path, notes):
+    axes = Axes(problems=("f1",), architectures=((3, 2, 1),), schemes=("glorot",), steps=4)
+    plan = study.plan(study.get("ntk-functions"), axes=axes)
+    study.run(plan, tmp_path, executor=InlineExecutor, watcher=notes)
+    with Store.open(tmp_path) as store:
+        (found,) = store.spectra().values()
+    assert [(s.block, s.step) for s in found] == [("ntk", step) for step in range(5)]
+    for spectrum in found:
+        assert spectrum.eigenvalues.shape == (256,)
+        assert (np.diff(spectrum.eigenvalues) <= 0).all()
+        assert spectrum.error_share is not None
+        assert spectrum.error_share.sum() == pytest.approx(1.0, abs=1e-5)
+
+
 def test_a_run_that_cannot_be_made_fails_with_its_reason_and_exit_code_1(tmp_path):
     (tmp_path / "mine.py").write_text(
         "import numpy as np\nfrom kandle.problems import Function\ndef f(x):\n    import sys\n   "

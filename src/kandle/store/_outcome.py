@@ -16,12 +16,14 @@ class Curve(NamedTuple):
 class Spectrum(NamedTuple):
     """Eigenvalues of one block of the tangent kernel after `step` updates, largest first.
 
-    `block` is `ntk` for a function, `pde` or `bc` for a PDE.
+    `block` is `ntk` for a function, `pde` or `bc` for a PDE; `error_share` how much of the squared
+    error lies along each eigenvector, where it is known.
     """
 
     block: str
     step: int
     eigenvalues: np.ndarray
+    error_share: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

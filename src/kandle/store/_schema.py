@@ -38,6 +38,7 @@ CREATE TABLE spectra (
     block TEXT NOT NULL,
     step INTEGER NOT NULL,
     eigenvalues BLOB NOT NULL,
+    error_share BLOB,
     PRIMARY KEY (run, block, step)
 ) WITHOUT ROWID;
 CREATE TABLE sessions (

@@ -152,10 +152,11 @@ class Store:
             ).fetchone()
             if stored != new:
                 return "conflict"
-        for block, step, eigenvalues in outcome.spectra:
+        for block, step, eigenvalues, share in outcome.spectra:
+            packed = pack(eigenvalues), None if share is None else pack(share)
             self._connection.execute(
-                "INSERT OR IGNORE INTO spectra VALUES (?, ?, ?, ?)",
-                (run, block, int(step), pack(eigenvalues)),
+                "INSERT OR IGNORE INTO spectra VALUES (?, ?, ?, ?, ?)",
+                (run, block, int(step), *packed),
             )
         return "kept"
 
@@ -234,12 +235,17 @@ class Store:
         """The kernel spectra of the runs (of all by default), by identity, in order of block and
         step.
         """
-        select = "SELECT identity, block, step, eigenvalues FROM spectra JOIN runs ON run = id"
+        select = (
+            "SELECT identity, block, step, eigenvalues, error_share FROM spectra "
+            "JOIN runs ON run = id"
+        )
         found: dict[str, list[Spectrum]] = {}
-        for identity, block, step, values in self._selected(
+        for identity, block, step, *packed in self._selected(
             select, identities, "ORDER BY run, block, step"
         ):
-            found.setdefault(identity, []).append(Spectrum(block, step, unpack(values)))
+            values, share = (None if blob is None else unpack(blob) for blob in packed)
+            assert values is not None
+            found.setdefault(identity, []).append(Spectrum(block, step, values, share))
         return found
 
     def _selected(

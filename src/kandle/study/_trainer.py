@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 import kandle
 from kandle import init, kernels, problems
 from kandle.store import Curve, Outcome, Spectrum
@@ -62,10 +64,15 @@ def _recorder(problem: Any) -> Callable[[int, list[Checkpoint]], None]:
         for checkpoint in models:
             blocks = ntk.spectra(problem, checkpoint.model, checkpoint.rba)
             checkpoint.extra.setdefault("spectra", []).extend(
-                Spectrum(block, step, eigenvalues) for block, eigenvalues in blocks.items()
+                Spectrum(block, step, np.asarray(found.eigenvalues), _share(found.error_share))
+                for block, found in blocks.items()
             )
 
     return record
+
+
+def _share(share: Sequence[float] | None) -> np.ndarray | None:
+    return None if share is None else np.asarray(share, np.float32)
 
 
 def _outcome(result: Result) -> Outcome:
