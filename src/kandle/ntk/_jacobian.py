@@ -1,11 +1,13 @@
 """The Jacobian itself, by automatic differentiation: the route that takes any model."""
 
 import functools
+from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from kandle.nn import KAN
 from kandle.ntk._tangents import Directions, Residual
@@ -18,7 +20,7 @@ def coupled(model: KAN) -> bool:
 
 def jacobian(
     model: KAN,
-    x: Float[Array, "N n_in"],
+    x: Float[ArrayLike, "N n_in"],
     residual: Residual | None = None,
     directions: Directions | None = None,
 ) -> Float[Array, "N Q P"]:
@@ -28,6 +30,7 @@ def jacobian(
     Frozen statistics are no weights. Of a model whose rows are coupled, all points are one batch,
     and statistics are differentiated with respect to the weights that they depend on.
     """
+    x = jnp.asarray(x)
     found = _jacobian(model, x, residual=residual, directions=directions or Directions())
     return found.reshape(len(x), -1, found.shape[-1])
 
@@ -48,26 +51,15 @@ def _jacobian(model: KAN, x: Array, *, residual: Residual | None, directions: Di
     return jax.vmap(lambda row: jax.jacrev(quantities)(theta, row[None])[0])(x)
 
 
-def _flattened(model: KAN):
+def _flattened(model: KAN) -> tuple[Float[Array, " P"], Callable[[Array], KAN]]:
     """The trained weights as one vector, and the way back."""
-    statistics = [(layer.mean, layer.variance) for layer in model.layers]
-    weights = [(layer.r, layer.c, layer.b, layer.bias) for layer in model.layers]
-    theta, unravel = ravel_pytree(weights)
 
-    def build(theta: Array) -> KAN:
-        return KAN.from_layers(
-            type(layer)(
-                *parts,
-                *fixed,
-                basis=layer.basis,
-                residual=layer.residual,
-                normalized=layer.normalized,
-                backend=layer.backend,
-            )
-            for layer, parts, fixed in zip(model.layers, unravel(theta), statistics, strict=True)
-        )
+    def weights(model: KAN) -> list[Array]:
+        every = [w for layer in model.layers for w in (layer.r, layer.c, layer.b, layer.bias)]
+        return [w for w in every if w is not None]
 
-    return theta, build
+    theta, unravel = ravel_pytree(weights(model))
+    return theta, lambda theta: eqx.tree_at(weights, model, unravel(theta))
 
 
 def gram(J: Float[Array, "N Q P"], L: Float[Array, "M Q P"]) -> Float[Array, "N M"]:

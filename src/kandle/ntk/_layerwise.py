@@ -85,11 +85,18 @@ class Rows:
                 if symmetric and j < i:
                     continue
                 a, b = i * self.chunk, j * other.chunk
-                part = _gram(self.model, own[q], its[p], self.directions, other.directions)
+                part = self._part(own[q], its[p], other.directions)
                 K[a : a + self.chunk, b : b + other.chunk] = part
                 if symmetric:
                     K[b : b + other.chunk, a : a + self.chunk] = part.T
         return K[: self.n, : other.n]
+
+    def _part(
+        self, own: tuple[Tangent, ...], its: tuple[Tangent, ...], directions: Directions
+    ) -> Float[np.ndarray, "chunk chunk"]:
+        layers = zip(self.model.layers, own, its, strict=True)
+        parts = [layer_gram(*each, self.directions, directions) for each in layers]
+        return np.sum([np.asarray(part) for part in parts], axis=0)
 
 
 @functools.partial(jax.jit, static_argnames=("residual", "directions"))
@@ -97,21 +104,9 @@ def _tangents(model, x, *, residual, directions):
     return tangents(model, x, residual, directions)
 
 
+# By layer: those of one shape share a compiled program.
 @functools.partial(jax.jit, static_argnums=(3, 4))
-def _gram(
-    model: KAN,
-    here: tuple[Tangent, ...],
-    there: tuple[Tangent, ...],
-    own: Directions,
-    its: Directions,
-) -> Float[Array, "N M"]:
-    return sum(
-        _layer_gram(layer, a, b, own, its)
-        for layer, a, b in zip(model.layers, here, there, strict=True)
-    )  # type: ignore[return-value]
-
-
-def _layer_gram(
+def layer_gram(
     layer: KANLayer, here: Tangent, there: Tangent, own: Directions, its: Directions
 ) -> Float[Array, "N M"]:
     """Σ over the weights of one layer of the products of gradients, one input after the other."""
