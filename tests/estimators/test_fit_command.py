@@ -1,0 +1,122 @@
+"""`kandle fit` and `kandle predict`, as a person uses and misuses them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kandle.cli import main
+from kandle.estimators import load_fitted
+from kandle.estimators._table import ridge
+
+FAST = ["--layers", "3", "--grid", "3", "--steps", "150"]
+
+
+@pytest.fixture
+def table(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3, 3, (60, 2))
+    y = 50 + 10 * np.sin(x[:, 0]) + x[:, 1]
+    path = tmp_path / "data.csv"
+    pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": y}).to_csv(path, index=False)
+    return path
+
+
+def test_fit_then_predict(table, tmp_path, capsys):
+    out, predictions = tmp_path / "m.safetensors", tmp_path / "p.csv"
+    assert main(["fit", str(table), "--target", "y", *FAST, "--out", str(out)]) == 0
+    shown = capsys.readouterr()
+    rows = {line.split()[0]: line.split() for line in shown.out.splitlines() if line.strip()}
+    assert float(rows["KAN"][-2]) < float(rows["ridge"][-2]) < float(rows["mean"][-2])
+    assert "steps, loss" in shown.err
+    assert "48 rows to train, 12 to test" in shown.out
+
+    # Columns are found by name, in whatever order, among others.
+    frame = pd.read_csv(table)
+    shuffled = tmp_path / "new.csv"
+    frame[["b", "a"]].assign(note=1).to_csv(shuffled, index=False)
+    assert main(["predict", str(out), str(shuffled), "--out", str(predictions)]) == 0
+    predicted = pd.read_csv(predictions)
+    assert list(predicted) == ["y"]
+    np.testing.assert_allclose(
+        predicted["y"], load_fitted(out).values(frame[["a", "b"]].to_numpy())[:, 0], rtol=1e-12
+    )
+    printed = float(rows["KAN"][-2])
+    assert np.sqrt(np.mean((predicted["y"] - frame["y"]) ** 2)) < 3 * printed
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_predicting_beyond_the_data_is_said(table, tmp_path, capsys):
+    out = tmp_path / "m.safetensors"
+    main(["fit", str(table), "--target", "y", *FAST, "--steps", "5", "--out", str(out)])
+    pd.DataFrame({"a": [0.0, 99.0], "b": [0.0, 0.0]}).to_csv(tmp_path / "far.csv", index=False)
+    main(["predict", str(out), str(tmp_path / "far.csv"), "--out", str(tmp_path / "p.csv")])
+    assert "1 rows lie outside" in capsys.readouterr().err
+
+
+def test_ridge_is_least_squares_where_nothing_speaks_for_a_penalty():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    y = x @ [[1.0], [2.0], [-1.0]] + 5
+    np.testing.assert_allclose(ridge(x, y)(x), y, atol=1e-5)
+    noise = rng.normal(size=(30, 1))
+    wide = rng.normal(size=(30, 25))
+    shrunk = ridge(wide, noise)(wide)
+    assert np.std(shrunk) < 0.5 * np.std(noise)
+
+
+@pytest.mark.parametrize(
+    ("edit", "options", "message"),
+    [
+        (None, ["--target", "z"], "Unknown column 'z'"),
+        (("a", 3, "seven"), ["--target", "y"], "Column 'a', row 4 is 'seven'"),
+        (("b", 2, None), ["--target", "y"], "Column 'b', row 3 is missing"),
+        ("few", ["--target", "y"], "has 5 rows"),
+        ("empty", ["--target", "y"], "empty"),
+        (None, ["--target", "y", "--init", "xavier"], "Unknown scheme 'xavier'"),
+        (None, ["--target", "y", "--init", "power-law:1"], "power-law:0.25,1.75"),
+        (None, ["--target", "y", "--init", "lecun-numerical", "--rate", "1e30"], "diverged"),
+    ],
+)
+def test_bad_data_is_one_line_and_no_file(table, tmp_path, capsys, edit, options, message):
+    frame = pd.read_csv(table)
+    if edit == "few":
+        frame = frame.head(5)
+    elif edit == "empty":
+        table.write_text("")
+    elif edit is not None:
+        column, row, value = edit
+        frame[column] = frame[column].astype(object)
+        frame.loc[row, column] = value
+    if edit != "empty":
+        frame.to_csv(table, index=False)
+    out = tmp_path / "m.safetensors"
+    assert main(["fit", str(table), *options, *FAST, "--out", str(out)]) == 2
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith("kandle: error:")
+    assert message in error
+    assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
+
+
+def test_where_to_write_is_checked_before_training(table, tmp_path, capsys):
+    for out, message in (
+        (tmp_path / "no" / "m.safetensors", "no folder"),
+        (tmp_path / "m", "ends"),
+    ):
+        assert main(["fit", str(table), "--target", "y", "--out", str(out)]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_prediction_errors(table, tmp_path, capsys):
+    out = tmp_path / "m.safetensors"
+    main(["fit", str(table), "--target", "y", *FAST, "--steps", "5", "--out", str(out)])
+    pd.DataFrame({"a": [1.0]}).to_csv(tmp_path / "lacks.csv", index=False)
+    capsys.readouterr()
+    for model, data, message in (
+        (out, tmp_path / "lacks.csv", "Unknown column 'b'"),
+        (tmp_path / "none.safetensors", table, "none.safetensors"),
+        (table, table, "damaged or not a saved model"),
+    ):
+        arguments = ["predict", str(model), str(data), "--out", str(tmp_path / "p.csv")]
+        assert main(arguments) == 2
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "p.csv").exists()

@@ -1,0 +1,116 @@
+"""jaxKAN's models themselves."""
+
+# ruff: noqa: E402
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+pytest.importorskip("jaxkan")
+
+from flax import nnx
+from jaxkan.models.KAN import KAN as JaxKAN
+
+import kandle
+from kandle import init
+from kandle._errors import UserError
+
+X = np.random.default_rng(0).uniform(-1.4, 1.4, (100, 2)).astype(np.float32)
+
+
+def jax_model(layer_type="spline", widths=(2, 5, 3), **options):
+    return JaxKAN(list(widths), layer_type, {"k": 3, "G": 5, **options}, seed=0)
+
+
+@pytest.mark.parametrize("layer_type", ["spline", "base"])
+@pytest.mark.parametrize("scheme", ["baseline", "glorot", "power-law"])
+def test_initialized_as_a_kandle_network_of_the_same_key(layer_type, scheme):
+    model, key = jax_model(layer_type), jax.random.key(1)
+    report = kandle.jaxkan.initialize(model, scheme, key)
+    own = kandle.KAN([2, 5, 3], grid=5, init=scheme, key=key)
+    assert len(report.layers) == 2
+    assert report.unknown == ()
+    converted = kandle.jaxkan.to_kandle(model)
+    for ours, theirs in zip(own.layers, converted.layers, strict=True):
+        np.testing.assert_allclose(theirs.b, ours.b, rtol=1e-6)
+        np.testing.assert_allclose(theirs.r, ours.r, rtol=1e-6)
+        assert (theirs.c == 1).all()
+        assert (theirs.bias == 0).all()
+    np.testing.assert_allclose(model(X), own(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("layer_type", ["spline", "base"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"residual": None},
+        {"external_weights": False},
+        {"add_bias": False},
+        {"k": 2, "G": 7},
+        {"grid_range": (0.0, 2.5)},
+    ],
+    ids=str,
+)
+def test_there_and_back(layer_type, options):
+    model = jax_model(layer_type, **options)
+    for layer in model.layers:  # away from ones and zeros
+        for name in ("c_spl", "bias"):
+            if (parameter := getattr(layer, name)) is not None:
+                parameter[...] = jnp.linspace(0.5, 1.5, parameter[...].size).reshape(
+                    parameter.shape
+                )
+    converted = kandle.jaxkan.to_kandle(model)
+    np.testing.assert_allclose(converted(X), model(X), atol=1e-6, rtol=1e-6)
+    for back_type in ("spline", "base"):
+        back = kandle.jaxkan.from_kandle(converted, back_type)
+        np.testing.assert_allclose(back(X), model(X), atol=1e-6, rtol=1e-6)
+    again = kandle.jaxkan.to_kandle(back)
+    for ours, theirs in zip(converted.layers, again.layers, strict=True):
+        np.testing.assert_array_equal(ours.b, theirs.b)
+
+
+def test_different_grids_a_layer_survive():
+    own = kandle.KAN([2, 4, 1], grid=[5, 9], key=jax.random.key(0))
+    model = kandle.jaxkan.from_kandle(own)
+    np.testing.assert_allclose(model(X), own(X), atol=1e-6)
+    graph, state = nnx.split(model)  # still a module that nnx can work with
+    np.testing.assert_array_equal(nnx.merge(graph, state)(X), model(X))
+
+
+def test_adapted_grids_are_initialized_and_not_converted():
+    model = jax_model(grid_e=0.05)
+    sample = np.random.default_rng(0).normal(0, 0.4, (300, 2)).astype(np.float32)
+    model.update_grids(sample, 6)
+    report = kandle.jaxkan.initialize(model, init.LeCun(), jax.random.key(0))
+    uniform = init.LeCun().scales(2, 5, grid=6)[1]
+    assert abs(report.layers[0].sigma_b / uniform - 1) > 0.05
+    assert model.layers[0].c_basis.shape == (5, 2, 9)
+    with pytest.raises(UserError, match="not uniform"):
+        kandle.jaxkan.to_kandle(model)
+
+
+def test_what_it_does_not_know():
+    chebyshev = JaxKAN([2, 3], "chebyshev", {"D": 4}, seed=0)
+    with pytest.raises(UserError, match="ChebyshevLayer"):
+        kandle.jaxkan.initialize(chebyshev, "glorot", jax.random.key(0))
+    with pytest.raises(UserError, match="spline layers"):
+        kandle.jaxkan.to_kandle(chebyshev)
+
+    class Mixed(nnx.Module):
+        def __init__(self):
+            self.kan = jax_model()
+            self.head = nnx.Linear(3, 1, rngs=nnx.Rngs(0))
+
+    with pytest.warns(UserWarning, match=r"head \(Linear\)"):
+        report = kandle.jaxkan.initialize(Mixed(), "glorot", jax.random.key(0))
+    assert report.unknown == ("head (Linear)",)
+
+
+def test_normalized_is_refused():
+    with pytest.raises(UserError, match="standardises"):
+        kandle.jaxkan.initialize(jax_model(), "lecun-normalized", jax.random.key(0))
+    own = kandle.KAN([2, 1], init="lecun-normalized", key=jax.random.key(0))
+    with pytest.raises(UserError, match="standardised"):
+        kandle.jaxkan.from_kandle(own)

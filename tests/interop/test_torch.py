@@ -1,0 +1,196 @@
+"""PyTorch layers start as the formulas say, on whatever knots they have."""
+
+# ruff: noqa: E402
+
+import math
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch_layers import KANLinear, Own
+
+import kandle
+from kandle import init
+from kandle._errors import UserError
+from kandle.splines import SplineBasis, Uniform
+
+SCHEMES = [init.Baseline(), init.LeCun(), init.Glorot(), init.PowerLaw(0.25, 1.75)]
+
+
+def network(*layers):
+    return torch.nn.Sequential(*layers)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme.name)
+def test_efficient_kan_has_the_scheme_s_deviations(scheme):
+    layer = KANLinear(60, 70, grid_size=6)
+    report = kandle.torch.initialize_(layer, scheme, seed=0)
+    sigma_r, sigma_b = scheme.scales(60, 70, grid=6)
+    assert report.layers[0].sigma_r == pytest.approx(sigma_r, rel=1e-6)
+    assert report.layers[0].sigma_b == pytest.approx(sigma_b, rel=1e-6)
+    assert layer.base_weight.std().item() == pytest.approx(sigma_r, rel=0.05)
+    assert layer.spline_weight.std().item() == pytest.approx(sigma_b, rel=0.02)
+    assert (layer.spline_scaler == 1).all()
+    if scheme.name == "baseline":
+        assert layer.base_weight.abs().max().item() <= math.sqrt(6 / 130)
+
+
+def test_without_a_scaler_and_with_another_activation():
+    layer = KANLinear(30, 30, enable_standalone_scale_spline=False, base_activation=torch.nn.Tanh)
+    report = kandle.torch.initialize_(layer, init.LeCun(), seed=0)
+    import jax.numpy as jnp
+
+    sigma_r, _ = init.LeCun().scales(30, 30, grid=5, residual=jnp.tanh)
+    assert report.layers[0].sigma_r == pytest.approx(sigma_r, rel=1e-6)
+
+
+def test_non_uniform_grids_have_moments_of_their_own():
+    layer = KANLinear(2, 4000, grid_size=5)
+    crowded = np.asarray([-3, -2, -1.5, -1, -0.97, -0.94, -0.91, 0.9, 1, 1.5, 2, 3])
+    layer.grid[1] = torch.from_numpy(crowded)
+    scheme = init.LeCun()
+    kandle.torch.initialize_(layer, scheme, seed=1)
+
+    def sigma_b(knots):
+        """By Monte Carlo on de Boor's recursion of SciPy: Var(x) / (n_in T E[B²])."""
+        from scipy.interpolate import BSpline
+
+        lo, hi = knots[3], knots[-4]
+        x = np.random.default_rng(0).uniform(lo, hi, 200_000)
+        B = BSpline.design_matrix(x, knots.astype(float), 3).toarray()
+        return math.sqrt((hi - lo) ** 2 / 12 / (2 * 9 * np.mean(B**2)))
+
+    for i, knots in enumerate(layer.grid.numpy()):
+        drawn = layer.spline_weight[:, i].std().item()
+        assert drawn == pytest.approx(sigma_b(knots), rel=0.03)
+    uniform, other = (sigma_b(knots) for knots in layer.grid.numpy())
+    assert abs(other / uniform - 1) > 0.1
+
+
+def test_inputs_are_assumed_as_given():
+    assert kandle.torch.initialize_(KANLinear(3, 3), init.LeCun(), seed=0).layers[
+        0
+    ].sigma_b != pytest.approx(
+        kandle.torch.initialize_(KANLinear(3, 3), init.LeCun(), inputs=Uniform(0, 1), seed=0)
+        .layers[0]
+        .sigma_b,
+        rel=0.1,
+    )
+
+
+def test_seeds():
+    layers = [KANLinear(3, 4) for _ in range(4)]
+    for layer, seed in zip(layers, (0, 0, 1, torch.Generator().manual_seed(1)), strict=True):
+        kandle.torch.initialize_(layer, "glorot", seed=seed)
+    a, b, c, d = (layer.spline_weight for layer in layers)
+    assert torch.equal(a, b)
+    assert torch.equal(c, d)
+    assert not torch.equal(a, c)
+    two = network(KANLinear(3, 3), KANLinear(3, 3))
+    kandle.torch.initialize_(two, "glorot", seed=0)
+    assert not torch.equal(two[0].spline_weight, two[1].spline_weight)
+    with pytest.raises(UserError, match="integer"):
+        kandle.torch.initialize_(layers[0], "glorot", seed="0")
+
+
+def test_global_generator_is_used_or_left_alone():
+    torch.manual_seed(5)
+    first, second = KANLinear(2, 2), KANLinear(2, 2)
+    torch.manual_seed(7)
+    kandle.torch.initialize_(first, "glorot")
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    kandle.torch.initialize_(second, "glorot", seed=0)
+    assert torch.equal(before, torch.get_rng_state())
+    kandle.torch.initialize_(second, "glorot")
+    assert torch.equal(first.spline_weight, second.spline_weight)
+
+
+def test_an_unknown_layer_is_named_and_untouched():
+    net = network(KANLinear(2, 3), Own(3, 3), torch.nn.Linear(3, 1))
+    before = net[1].w.clone()
+    with pytest.warns(UserWarning, match=r"1 \(Own\)"):
+        report = kandle.torch.initialize_(net, "power-law", seed=0)
+    assert report.unknown == ("1 (Own)",)
+    assert report.left == ("2 (Linear)",)
+    assert [layer.name for layer in report.layers] == ["0"]
+    assert torch.equal(before, net[1].w)
+    assert "not known: 1 (Own)" in str(report)
+
+
+def test_nothing_known_is_an_error():
+    with pytest.raises(UserError, match=r"0 \(Linear\)"):
+        kandle.torch.initialize_(network(torch.nn.Linear(2, 2)), "glorot")
+    with pytest.raises(UserError, match=r"torch\.nn\.Module"):
+        kandle.torch.initialize_(3, "glorot")
+
+
+def test_normalized_is_refused_and_nothing_changes():
+    layer = KANLinear(2, 3)
+    before = layer.spline_weight.clone()
+    with pytest.raises(UserError, match="standardises"):
+        kandle.torch.initialize_(layer, "lecun-normalized")
+    assert torch.equal(before, layer.spline_weight)
+
+
+def test_an_error_half_way_changes_nothing():
+    net = network(KANLinear(2, 3), KANLinear(3, 3))
+    net[1].grid[0, 4] = 99.0
+    before = net[0].spline_weight.clone()
+    with pytest.raises(UserError, match="non-decreasing"):
+        kandle.torch.initialize_(net, "glorot")
+    assert torch.equal(before, net[0].spline_weight)
+
+
+class OwnAdapter:
+    def matches(self, module):
+        return isinstance(module, Own)
+
+    def describe(self, module):
+        n_in, _, n_out = module.w.shape
+        residual = kandle.torch.torch_residual(torch.tanh)
+        return kandle.torch.SplineLayer(n_in, n_out, module.knots.numpy(), 3, residual)
+
+    def write(self, module, r, b):
+        module.w.copy_(b.permute(1, 2, 0))
+        module.v.copy_(r.T)
+
+
+def test_an_adapter_teaches_a_layer():
+    adapter = OwnAdapter()
+    kandle.torch.register(adapter)
+    try:
+        layer = Own(40, 50)
+        report = kandle.torch.initialize_(layer, init.LeCun(), seed=0)
+    finally:
+        kandle.torch.unregister(adapter)
+    import jax.numpy as jnp
+
+    step = 6 / 10
+    basis = SplineBasis(4, 3, (-3 + 3 * step, 3 - 3 * step))
+    sigma_r, sigma_b = init.LeCun().scales(40, 50, 4, domain=basis.domain, residual=jnp.tanh)
+    assert layer.w.std().item() == pytest.approx(sigma_b, rel=0.03)
+    assert layer.v.std().item() == pytest.approx(sigma_r, rel=0.05)
+    assert report.unknown == ()
+    with pytest.raises(UserError, match="matches, describe and write"):
+        kandle.torch.register(object())
+
+
+def test_other_precisions_stay():
+    layer = KANLinear(2, 3).double()
+    kandle.torch.initialize_(layer, "glorot", seed=0)
+    assert layer.spline_weight.dtype == torch.float64
+    x = torch.rand(5, 2, dtype=torch.float64)
+    assert torch.isfinite(layer(x)).all()
+
+
+def test_a_layer_without_residual_function():
+    layer = KANLinear(4, 4)
+    layer.base_activation = torch.nn.Threshold(100.0, 0.0)
+    before = layer.base_weight.clone()
+    report = kandle.torch.initialize_(layer, init.PowerLaw(1.0, 1.0), seed=0)
+    assert report.layers[0].sigma_r is None
+    assert report.layers[0].sigma_b == pytest.approx(1 / (4 * 8))
+    assert torch.equal(before, layer.base_weight)
