@@ -265,4 +265,4 @@ def test_calibration_tells_core_hours():
     ).stdout
     found = json.loads(told)
     assert 0 < found["core_hours"] < 1
-    assert found["step_seconds"]["function_edge_point"] >= 0
+    assert found["step_seconds"]["function"] >= 0

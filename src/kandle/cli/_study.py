@@ -169,8 +169,8 @@ def _plan(arguments: argparse.Namespace) -> None:
         told["core_hours"] = float(f"{sum(map(model.run, found.specs)) / 3600:.4g}")
         told["step_seconds"] = {
             "overhead": model.overhead,
-            "function_edge_point": model.function,
-            "pde_edge_point": model.pde,
+            "function": model.function,
+            "pde": model.pde,
         }
     if arguments.json:
         print(json.dumps(told, indent=2))

@@ -72,7 +72,7 @@ DECLARATIONS: dict[str, dict[str, Any]] = {
             },
             "overnight": {
                 "widths": [4, 16],
-                "depths": [1, 3],
+                "depths": [1, 2],
                 "seeds": {
                     "baseline": 3,
                     "lecun-numerical": 3,
@@ -111,7 +111,7 @@ DECLARATIONS: dict[str, dict[str, Any]] = {
                 "seeds": 1,
             },
             "overnight": {
-                "widths": [4, 16],
+                "widths": [2, 8],
                 "depths": [1, 2],
                 "seeds": {
                     "baseline": 3,
