@@ -107,11 +107,11 @@ class Curves(Mapping):
 
     def __getitem__(self, identity):
         row = self.rows.loc[identity]
-        steps = np.arange(int(row["steps"]))
+        steps = np.arange(1, int(row["steps"]) + 1)
         if self.points:
-            steps = np.unique(np.geomspace(1, row["steps"], self.points).astype(int)) - 1
+            steps = np.unique(np.geomspace(1, row["steps"], self.points).astype(int))
         loss = 1.0 if np.isnan(row["loss"]) else row["loss"]
-        t = np.log1p(steps) / np.log1p(row["steps"] - 1)
+        t = np.log(steps) / np.log(row["steps"])
         draw = np.random.default_rng(abs(hash(identity)) % 2**32)
         wobble = 0.0 if row["schedule"] != "constant" else 0.12 * draw.normal(size=t.size) * t
         return Curve(steps, 10 ** ((1 - t**1.5) * 0.3 + t**1.5 * np.log10(loss) + wobble))

@@ -64,8 +64,9 @@ def draw_curves(grid: CurveGrid) -> Figure:
     """Log loss over steps; the panels of a problem share their scale, so sizes compare."""
     with style():
         columns = len(grid.rows[0])
-        figure = new_figure(2.9 if columns > 3 else 3.1)
-        axes = figure.subplots(2, columns, sharex=True, sharey="col", squeeze=False)
+        count = len(grid.rows)
+        figure = new_figure((0.45 if columns > 3 else 0.65) + 1.225 * count)
+        axes = figure.subplots(count, columns, sharex=True, sharey="col", squeeze=False)
         shown: dict[str, Line2D] = {}
         for i, row in enumerate(grid.rows):
             for j, panel in enumerate(row):
@@ -79,15 +80,15 @@ def draw_curves(grid: CurveGrid) -> Figure:
                     say(ax, "no runs")
                 for scheme, curve in panel.curves.items():
                     colour, dashes = SCHEMES[scheme]
-                    x = curve.steps + 1
+                    x = curve.steps
                     (line,) = ax.plot(x, curve.mean, color=colour, ls=dashes, lw=0.9)
                     low, high = curve.mean - curve.error, curve.mean + curve.error
                     ax.fill_between(x, low, high, color=colour, alpha=0.22, lw=0)
                     shown[scheme] = line
             axes[i][0].set_ylabel(f"{row[0].size.capitalize()}: training loss")
         drawn = [c for row in grid.rows for panel in row for c in panel.curves.values()]
-        last = max((int(c.steps[-1]) + 1 for c in drawn), default=1)
-        for ax in axes[1]:
+        last = max((int(c.steps[-1]) for c in drawn), default=1)
+        for ax in axes[-1]:
             ax.set_xlim(0, last)
             ax.set_xlabel("Step")
             ax.set_xticks([0, last // 2, last])
