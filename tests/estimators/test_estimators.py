@@ -39,9 +39,9 @@ def test_any_start_comes_back_from_a_file(scheme, tmp_path):
     np.testing.assert_allclose(model.predict(X[:1]), model.predict(X)[:1], rtol=1e-5)
     with pytest.raises(UserError, match="a saved KANClassifier"):
         KANClassifier.load(tmp_path / "m.safetensors")
-    with pytest.raises(UserError, match="no scaling|without a table"):
-        plain = tmp_path / "plain.safetensors"
-        kandle.save(model.model_, plain)
+    plain = tmp_path / "plain.safetensors"
+    kandle.save(model.model_, plain)
+    with pytest.raises(UserError, match="without a table"):
         KANRegressor.load(plain)
 
 

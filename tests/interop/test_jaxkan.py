@@ -1,7 +1,5 @@
 """jaxKAN's models themselves."""
 
-# ruff: noqa: E402
-
 import jax
 import jax.numpy as jnp
 import numpy as np
