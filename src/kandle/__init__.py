@@ -30,6 +30,8 @@ _MODULES = (
     "study",
     "analysis",
     "report",
+    "reproduce",
+    "tune",
     "torch",
     "jaxkan",
 )
