@@ -210,12 +210,15 @@ def _run(arguments: argparse.Namespace) -> int:
         )
         return 130
     failed = ended.failed + ended.failed_before
-    busy = ended.busy / (ended.elapsed * ended.slots) if ended.trained else 1.0
-    print(
-        f"{found.study.name}: {ended.planned - failed:,} of {ended.planned:,} runs are stored, "
-        f"{ended.trained:,} of them trained now in {clock(ended.elapsed)} "
-        f"({ended.diverged:,} diverged; workers busy {100 * busy:.1f} % of the time)"
-    )
+    now = ""
+    if ended.trained:
+        busy = 100 * ended.busy / (ended.elapsed * ended.slots)
+        now = (
+            f"; {ended.trained:,} of them trained now in {clock(ended.elapsed)} "
+            f"({ended.diverged:,} diverged, workers busy {busy:.1f} % of the time)"
+        )
+    stored = f"{ended.planned - failed:,} of {ended.planned:,} runs are stored"
+    print(f"{found.study.name}: {stored} in {arguments.store}{now}")
     if failed:
         print(
             f"{failed:,} runs failed: 'kandle study status --store {arguments.store}' tells why; "

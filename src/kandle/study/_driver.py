@@ -50,6 +50,8 @@ class Progress:
     @property
     def seconds_left(self) -> float | None:
         """What the batches so far say of those to come; None before the first."""
+        if self.done == self.planned:
+            return 0.0
         if not self.cost_done:
             return None
         return self.cost_left * (self.busy / self.cost_done) / max(self.slots, 1)
