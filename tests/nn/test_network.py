@@ -172,6 +172,14 @@ def test_frozen_statistics_predict_a_row_alone_as_in_the_batch():
     assert not np.allclose(model(X[:2]), model(X)[:2], rtol=1e-3)
 
 
+def test_freezing_many_rows_is_freezing_them_at_once(monkeypatch):
+    model = network(scheme="lecun-normalized")
+    whole = model.freeze(X)
+    monkeypatch.setattr("kandle.nn._layer.BLOCK", 5)
+    for a, b in zip(jax.tree.leaves(model.freeze(X)), jax.tree.leaves(whole), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+
+
 def test_freezing_leaves_other_schemes_as_they_are():
     model = network()
     assert eqx.tree_equal(model.freeze(X), model)

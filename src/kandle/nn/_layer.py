@@ -12,6 +12,9 @@ from kandle import kernels
 from kandle.init import Inputs, Scheme
 from kandle.splines import SplineBasis
 
+# Rows that are evaluated at a time where it is for their number alone: it bounds memory.
+BLOCK = 8192
+
 # Added to the variance of a basis function before dividing by its square root.
 EPSILON = 1e-5
 
@@ -99,7 +102,7 @@ class KANLayer(eqx.Module):
         """The layer with the statistics of this batch, if it uses any."""
         if not self.normalized:
             return self
-        mean, variance = kernels.statistics(x, basis=self.basis, backend=self.backend)
+        mean, variance = _statistics(x, self.basis, self.backend)
         return eqx.tree_at(
             lambda layer: (layer.mean, layer.variance),
             self,
@@ -132,3 +135,23 @@ class KANLayer(eqx.Module):
         shift = self.c * kernels.total(b * mean, self.backend)  # (n_out, n_in)
         shift = kernels.total(shift, self.backend)
         return self.r, self.c, b, -shift if self.bias is None else self.bias - shift
+
+
+def blocks(x: Float[Array, "N n_in"]) -> list[Float[Array, "M n_in"]]:
+    """The rows of x in order, at most `BLOCK` at a time."""
+    return [x[start : start + BLOCK] for start in range(0, max(1, len(x)), BLOCK)]
+
+
+def _statistics(
+    x: Float[Array, "N n_in"], basis: SplineBasis, backend: str | None
+) -> tuple[Float[Array, "n_in n_basis"], Float[Array, "n_in n_basis"]]:
+    """`kernels.statistics` of any number of rows, from those of blocks of them."""
+    parts = [kernels.statistics(block, basis=basis, backend=backend) for block in blocks(x)]
+    if len(parts) == 1:
+        return parts[0]
+    shares = [len(block) / len(x) for block in blocks(x)]
+    mean = sum(share * m for share, (m, _) in zip(shares, parts, strict=True))
+    variance = sum(
+        share * (v + (m - mean) ** 2) for share, (m, v) in zip(shares, parts, strict=True)
+    )
+    return jnp.asarray(mean), jnp.asarray(variance)

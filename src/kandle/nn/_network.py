@@ -15,7 +15,7 @@ from kandle._errors import must
 from kandle.init import Inputs, PowerLaw, Scheme
 from kandle.init import get as get_scheme
 from kandle.nn._derivatives import Derivatives, check_dimensions, seed_jet
-from kandle.nn._layer import KANLayer
+from kandle.nn._layer import KANLayer, blocks
 from kandle.nn._residuals import get_residual
 from kandle.splines import SplineBasis
 
@@ -154,10 +154,12 @@ class KAN(eqx.Module):
         Only LeCun-normalized networks have any; others are returned as they are.
         """
         rows, _ = self._rows(x)
+        if not any(layer.normalized for layer in self.layers):
+            return self
         frozen = []
         for layer in self.layers:
             frozen.append(layer.freeze(rows))
-            rows = frozen[-1](rows)
+            rows = jnp.concatenate([frozen[-1](block) for block in blocks(rows)])
         return KAN.from_layers(frozen)
 
     def _rows(self, x: ArrayLike) -> tuple[Float[Array, "N n_in"], tuple[int, ...]]:
