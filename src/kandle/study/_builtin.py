@@ -93,6 +93,7 @@ DECLARATIONS: dict[str, dict[str, Any]] = {
         "schemes": _SEARCHED,
         "scales": {
             "smoke": {
+                "problems": ["allen-cahn"],
                 "widths": [2],
                 "depths": [1],
                 "alphas": [0.25, 1.0],
