@@ -66,9 +66,8 @@ def main(argv=None) -> list[dict]:
     arguments = parser.parse_args(argv)
     rows = []
     if not arguments.json:
-        print(
-            f"{'':6} {'best':>12} {'loss':>10} {'found':>12} {'loss':>10} {'ratio':>6} {'cost':>6}"
-        )
+        titles = ("", "best", "loss", "found", "loss", "ratio", "cost")
+        print("{:6} {:>12} {:>10} {:>12} {:>10} {:>6} {:>6}".format(*titles))
     for problem in arguments.problems.split(","):
         row = compare(problem, arguments.seeds, arguments.steps, arguments.table)
         rows.append(row)

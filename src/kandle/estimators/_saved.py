@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -13,10 +14,10 @@ from kandle._errors import UserError
 from kandle.nn import KAN, load, load_metadata, save
 from kandle.nn._format import LayerFormat
 from kandle.problems import Scaler
-from kandle.train import predict
 
 # The key of the model file's header that holds scaling and names, as JSON.
 _KEY = "kandle-fit"
+_BLOCK = 1024  # rows a call
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,14 @@ class Fitted:
         """The network's own outputs for inputs in the data's units: (N, n_in) -> (N, n_out)."""
         scaled = self.inputs.apply(x)
         # Beyond float32 nothing can be told apart, and infinities would be an error.
-        return predict(self.model, np.clip(scaled, -1e30, 1e30)).astype(np.float64)
+        x = np.clip(scaled, -1e30, 1e30).astype(self.model.dtype)
+        outputs = []
+        for start in range(0, len(x), _BLOCK):
+            block = x[start : start + _BLOCK]
+            # Filled up, so that one compiled program serves any number of rows.
+            padded = np.pad(block, ((0, _BLOCK - len(block)), (0, 0)), mode="edge")
+            outputs.append(np.asarray(_forward(self.model, padded))[: len(block)])
+        return np.concatenate(outputs).astype(np.float64)
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """Predictions in the target's units: (N, n_in) -> (N, n_targets)."""
@@ -68,6 +76,12 @@ class Fitted:
         u = self.outputs(x)
         e = np.exp(u - u.max(axis=1, keepdims=True))
         return e / e.sum(axis=1, keepdims=True)
+
+
+@eqx.filter_jit
+def _forward(model: KAN, x):
+    # Not `kandle.train.predict`, which takes the statistics of a normalized model from x anew.
+    return model(x)
 
 
 def save_fitted(fitted: Fitted, path: str | os.PathLike) -> None:
