@@ -99,7 +99,7 @@ def main(rounds: int = 5) -> list[dict[str, Any]]:
     conditions = PDE.arrays("float64")["points"][:1]
     ours, dense = network(None), network("dense")
     few, residuals = x[:256], inside[::4]
-    carried = Directions.of(PDE.first, PDE.second)
+    carried = Directions(PDE.first, PDE.second)
     found = [
         compare(
             "function",

@@ -43,8 +43,8 @@ def _jacobian(model: KAN, x: Array, *, residual: Residual | None, directions: Di
         network = build(theta)
         if residual is None:
             return network(x)
-        second = directions.along[: directions.second]
-        return residual(x, network.derivatives(x, directions.along, second)).reshape(len(x), -1)
+        derivatives = network.derivatives(x, directions.first, directions.second)
+        return residual(x, derivatives).reshape(len(x), -1)
 
     if coupled(model):
         return jax.jacrev(quantities)(theta, x)

@@ -176,7 +176,7 @@ def _by_order(
     cotangent: Float[Array, "C N n_out"], x: Float[Array, "C N"], directions: Directions
 ) -> list[Float[Array, "N n_out"]]:
     """h⁽ᵛ⁾: y = φ, y_d = φ' x_d and y_dd = φ'' x_d² + φ' x_dd, gathered by the order of φ."""
-    n, second = len(directions.along), directions.second
+    n, second = len(directions.along), len(directions.second)
     x = x[..., None]
     orders = [cotangent[0]]
     if n:

@@ -34,14 +34,14 @@ def reading(spectrum: Spectrum, steps: int) -> str:
     learned, moved = int(np.sum(left <= LEARNED)), int(np.sum(left < UNMOVED))
     parts = [
         f"By gradient descent on this kernel, at the rate that its largest eigenvalue allows, "
-        f"{_modes(learned, n)} lose 99 % of their error within {steps:,} steps."
+        f"{_modes(learned, n)} lose{'s' if learned == 1 < n else ''} 99 % of the error in them "
+        f"within {steps:,} steps."
     ]
     if moved > learned:
-        part = _range(learned + 1, moved)
-        parts.append(f"{part} learn in part.")
+        parts.append(f"{_range(learned + 1, moved, 'learn')} in part.")
     if moved < n:
         parts.append(
-            f"{_range(moved + 1, n)} keep more than 90 % of it: they will not be learned in this "
+            f"{_range(moved + 1, n, 'keep')} more than 90 % of it and will not be learned in this "
             f"time ({_needed(ratio[-1])} for the last)."
         )
     if spectrum.error_share is not None and sum(spectrum.error_share) > 0:
@@ -63,8 +63,8 @@ def _modes(count: int, n: int) -> str:
     return f"all {n} modes" if count == n else f"{count} of {n} modes"
 
 
-def _range(first: int, last: int) -> str:
-    return f"Mode {first}" if first == last else f"Modes {first} to {last}"
+def _range(first: int, last: int, verb: str) -> str:
+    return f"Mode {first} {verb}s" if first == last else f"Modes {first} to {last} {verb}"
 
 
 def _needed(ratio: float) -> str:

@@ -68,7 +68,7 @@ def blocks(
             "pde": _Kind(
                 points(collocation, network, "collocation"),
                 problem.residual,
-                Directions.of(problem.first, problem.second),
+                Directions(tuple(problem.first), tuple(problem.second)),
             ),
             "bc": _Kind(points(conditions, network, "conditions"), None, Directions()),
         }

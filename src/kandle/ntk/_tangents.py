@@ -4,7 +4,7 @@ These two are all that the gradient of a quantity with respect to a layer's weig
 they grow with points and width, not with the number of weights.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -27,25 +27,26 @@ class Tangent(NamedTuple):
 
 
 class Directions(NamedTuple):
-    """The derivatives that jets carry: along `along`, and twice along the first `second` of it."""
+    """The derivatives that jets carry: ∂/∂x_i for i in `first`, ∂²/∂x_i² for i in `second`."""
 
-    along: tuple[int, ...] = ()
-    second: int = 0
+    first: tuple[int, ...] = ()
+    second: tuple[int, ...] = ()
 
-    @classmethod
-    def of(cls, first: Sequence[int], second: Sequence[int]) -> "Directions":
-        return cls((*second, *(i for i in first if i not in second)), len(second))
+    @property
+    def along(self) -> tuple[int, ...]:
+        """All directions in the kernels' order: those with a second derivative come first."""
+        return (*self.second, *(i for i in self.first if i not in self.second))
 
     @property
     def components(self) -> int:
-        return 1 + len(self.along) + self.second
+        return 1 + len(self.along) + len(self.second)
 
     def read(self, jet: Float[Array, "C N n_out"]) -> Derivatives:
         """The jet of the network's outputs as `KAN.derivatives` would return it."""
         n = len(self.along)
-        first = dict(zip(self.along, jet[1 : 1 + n], strict=True))
-        second = dict(zip(self.along, jet[1 + n :], strict=False))
-        return Derivatives(jet[0], first, second)
+        along = dict(zip(self.along, jet[1 : 1 + n], strict=True))
+        curved = dict(zip(self.second, jet[1 + n :], strict=True))
+        return Derivatives(jet[0], {i: along[i] for i in self.first}, curved)
 
 
 def tangents(
@@ -83,11 +84,11 @@ def tangents(
 def _through(layer, jet: Array, directions: Directions) -> Array:
     if directions.components == 1:
         return layer(jet[0])[None]
-    return layer.jet(jet, first=len(directions.along), second=directions.second)
+    return layer.jet(jet, first=len(directions.along), second=len(directions.second))
 
 
 def _seed(x: Array, directions: Directions) -> Float[Array, "C N n_in"]:
     """x, its derivatives along the directions (unit vectors), and its second ones (zero)."""
     unit = jnp.eye(x.shape[1], dtype=x.dtype)
     rows = [jnp.broadcast_to(unit[i], x.shape) for i in directions.along]
-    return jnp.stack([x, *rows, *[jnp.zeros_like(x)] * directions.second])
+    return jnp.stack([x, *rows, *[jnp.zeros_like(x)] * len(directions.second)])
