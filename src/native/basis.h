@@ -48,6 +48,19 @@ struct TapTable {
 
 inline std::int64_t cell_count(const Spline& spline) { return spline.grid + 2 * spline.degree + 1; }
 
+// Where the cells are. Kernels copy it, because a store through a pointer could change what they only
+// refer to, and the compiler would compute it again for every vector.
+template <class T>
+struct Cells {
+  T lo, inverse, degree, count;
+
+  explicit Cells(const Spline& spline)
+      : lo(static_cast<T>(spline.lo)),
+        inverse(static_cast<T>(spline.grid / (spline.hi - spline.lo))),
+        degree(static_cast<T>(spline.degree)),
+        count(static_cast<T>(spline.grid + 2 * spline.degree)) {}
+};
+
 template <class T, int L>
 struct Located {
   using S = Simd<T, L>;
@@ -57,14 +70,12 @@ struct Located {
 };
 
 template <class T, int L>
-inline Located<T, L> locate(typename Simd<T, L>::Vec x, const Spline& spline) {
+inline Located<T, L> locate(typename Simd<T, L>::Vec x, const Cells<T>& cells) {
   using S = Simd<T, L>;
-  const T inverse = static_cast<T>(spline.grid / (spline.hi - spline.lo));
-  const T cells = static_cast<T>(spline.grid + 2 * spline.degree);
   Located<T, L> at;
-  const typename S::Vec s = (x - static_cast<T>(spline.lo)) * inverse + static_cast<T>(spline.degree);
-  const typename S::IntVec inside = (s >= T(0)) & (s < cells);  // false for NaN: no cell is out of bounds
-  const typename S::Vec safe = inside ? s : S::splat(cells);
+  const typename S::Vec s = (x - cells.lo) * cells.inverse + cells.degree;
+  const typename S::IntVec inside = (s >= T(0)) & (s < cells.count);  // false for NaN: no cell is out of bounds
+  const typename S::Vec safe = inside ? s : S::splat(cells.count);
   at.cell = __builtin_convertvector(safe, typename S::IntVec);
   at.poison = x - x;
   at.u = (safe - __builtin_convertvector(at.cell, typename S::Vec)) + at.poison;

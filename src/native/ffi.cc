@@ -1,5 +1,6 @@
 // XLA's FFI handlers: check shapes, choose the instruction set, share the work between threads.
 #include <cstdint>
+#include <string>
 
 #include "kernel.h"
 #include "parallel.h"
@@ -71,6 +72,18 @@ ffi::Error bad_shape(const char* name) {
   return ffi::Error::InvalidArgument(std::string("kandle: the shape of ") + name + " does not fit the others");
 }
 
+// Beyond this many intervals a cell's number would not be exact in float32.
+constexpr std::int64_t kMaxGrid = std::int64_t{1} << 22;
+
+bool is_spline(std::int64_t grid, std::int64_t degree) {
+  return 1 <= grid && grid <= kMaxGrid && 1 <= degree && degree <= kMaxDegree;
+}
+
+ffi::Error bad_spline() {
+  return ffi::Error::InvalidArgument("kandle: the native kernels need 1 <= grid <= " + std::to_string(kMaxGrid) +
+                                     " and 1 <= degree <= " + std::to_string(kMaxDegree));
+}
+
 // Few models are split further, into one range a thread; the ranges change no result.
 template <class Work>
 void share(ffi::ThreadPool& pool, std::int64_t models, std::int64_t items, const Work& work) {
@@ -93,6 +106,7 @@ ffi::Error jet_forward(ffi::ThreadPool pool, Rank4<T> x, Rank3<T> r, Rank3<T> c,
   a.residual = residual, a.first = static_cast<int>(first), a.second = static_cast<int>(second);
   a.models = ys[0], a.n = xs[2], a.n_in = xs[3], a.n_out = ys[3];
   const std::int64_t components = 1 + first + second;
+  if (!is_spline(grid, degree)) return bad_spline();
   if (!has_shape(x, a.models, {components, a.n, a.n_in})) return bad_shape("x");
   if (!has_shape(r, a.models, {a.n_out, a.n_in})) return bad_shape("r");
   if (!has_shape(c, a.models, {a.n_out, a.n_in})) return bad_shape("c");
@@ -116,6 +130,7 @@ ffi::Error run_backward(ffi::ThreadPool& pool, Rank4<T>& x, Rank3<T>& r, Rank3<T
   a.residual = residual, a.first = static_cast<int>(first), a.second = static_cast<int>(second);
   a.n = xs[2], a.n_in = xs[3], a.n_out = gs[3];
   const std::int64_t components = 1 + first + second;
+  if (!is_spline(grid, degree)) return bad_spline();
   if (!has_shape(x, a.models, {components, a.n, a.n_in})) return bad_shape("x");
   if (!has_shape(r, a.models, {a.n_out, a.n_in})) return bad_shape("r");
   if (!has_shape(c, a.models, {a.n_out, a.n_in})) return bad_shape("c");
@@ -174,6 +189,7 @@ TrilinearArgs<T> trilinear_args(const Rank3<T>& x, std::int64_t models, std::int
 template <class T>
 ffi::Error trilinear_y(ffi::ThreadPool pool, Rank3<T> x, Rank3<T> a, Rank4<T> w, ffi::Result<Rank3<T>> y, std::int64_t grid,
                        std::int64_t degree, double lo, double hi, std::int64_t order) {
+  if (!is_spline(grid, degree)) return bad_spline();
   auto p = trilinear_args<T>(x, y->dimensions()[0], y->dimensions()[2], grid, degree, lo, hi, order, y->typed_data());
   if (!has_shape(a, p.models, {p.n, p.n_in})) return bad_shape("a");
   if (!has_shape(w, p.models, {p.n_in, grid + degree, p.n_out})) return bad_shape("w");
@@ -186,6 +202,7 @@ ffi::Error trilinear_y(ffi::ThreadPool pool, Rank3<T> x, Rank3<T> a, Rank4<T> w,
 template <class T>
 ffi::Error trilinear_a(ffi::ThreadPool pool, Rank3<T> x, Rank4<T> w, Rank3<T> g, ffi::Result<Rank3<T>> a, std::int64_t grid,
                        std::int64_t degree, double lo, double hi, std::int64_t order) {
+  if (!is_spline(grid, degree)) return bad_spline();
   auto p = trilinear_args<T>(x, a->dimensions()[0], g.dimensions()[2], grid, degree, lo, hi, order, a->typed_data());
   if (!has_shape(w, p.models, {p.n_in, grid + degree, p.n_out})) return bad_shape("w");
   if (!has_shape(g, p.models, {p.n, p.n_out})) return bad_shape("g");
@@ -198,6 +215,7 @@ ffi::Error trilinear_a(ffi::ThreadPool pool, Rank3<T> x, Rank4<T> w, Rank3<T> g,
 template <class T>
 ffi::Error trilinear_w(ffi::ThreadPool pool, Rank3<T> x, Rank3<T> a, Rank3<T> g, ffi::Result<Rank4<T>> w, std::int64_t grid,
                        std::int64_t degree, double lo, double hi, std::int64_t order) {
+  if (!is_spline(grid, degree)) return bad_spline();
   auto p = trilinear_args<T>(x, w->dimensions()[0], g.dimensions()[2], grid, degree, lo, hi, order, w->typed_data());
   if (!has_shape(a, p.models, {p.n, p.n_in})) return bad_shape("a");
   if (!has_shape(g, p.models, {p.n, p.n_out})) return bad_shape("g");
@@ -221,6 +239,7 @@ PairArgs<T> pair_args(const Rank3<T>& x, std::int64_t models, std::int64_t grid,
 template <class T>
 ffi::Error pair_a(ffi::ThreadPool pool, Rank3<T> x, Rank3<T> w, ffi::Result<Rank3<T>> a, std::int64_t grid, std::int64_t degree,
                   double lo, double hi, std::int64_t order, std::int64_t other) {
+  if (!is_spline(grid, degree)) return bad_spline();
   auto p = pair_args<T>(x, a->dimensions()[0], grid, degree, lo, hi, order, other, a->typed_data());
   if (!has_shape(w, p.models, {p.n_in, grid + degree})) return bad_shape("w");
   p.w = operand<T>(w);
@@ -232,6 +251,7 @@ ffi::Error pair_a(ffi::ThreadPool pool, Rank3<T> x, Rank3<T> w, ffi::Result<Rank
 template <class T>
 ffi::Error pair_w(ffi::ThreadPool pool, Rank3<T> x, Rank3<T> a, ffi::Result<Rank3<T>> w, std::int64_t grid, std::int64_t degree,
                   double lo, double hi, std::int64_t order, std::int64_t other) {
+  if (!is_spline(grid, degree)) return bad_spline();
   auto p = pair_args<T>(x, w->dimensions()[0], grid, degree, lo, hi, order, other, w->typed_data());
   if (!has_shape(a, p.models, {p.n, p.n_in})) return bad_shape("a");
   p.a = operand<T>(a);

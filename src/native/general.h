@@ -19,7 +19,7 @@ struct Active {
 
   Active(T x, const Spline& spline, const TapTable<T>& table, int order) {
     typename Simd<T, 1>::Vec lane = {x};
-    const auto at = locate<T, 1>(lane, spline);
+    const auto at = locate<T, 1>(lane, Cells<T>(spline));
     typename Simd<T, 1>::Vec taps[kMaxDegree + 1];
     evaluate_taps<T, 1, 0>(table, spline.degree, order, at, taps);
     origin = static_cast<std::int64_t>(at.cell[0]) - spline.degree;

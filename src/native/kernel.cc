@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "general.h"
-#include "jet.h"
+#include "gradient.h"
 #include "narrow.h"
 
 #define KANDLE_STRING_(x) #x
@@ -22,11 +22,11 @@ bool has_jet(int degree, int first, int second) {
 
 template <class T, int L, class Work>
 void with_jet(const JetArgs<T>& a, Work work) {
-  if (a.first == 0 && a.spline.degree == 3) return work(Jet<T, L, 3, 0, 0>(a));
-  if (a.first == 0) return work(Jet<T, L, 0, 0, 0>(a));
-  if (a.first == 1) return work(Jet<T, L, 3, 1, 1>(a));
-  if (a.second == 1) return work(Jet<T, L, 3, 2, 1>(a));
-  return work(Jet<T, L, 3, 2, 2>(a));
+  if (a.first == 0 && a.spline.degree == 3) return work(Gradient<T, L, 3, 0, 0>(a));
+  if (a.first == 0) return work(Gradient<T, L, 0, 0, 0>(a));
+  if (a.first == 1) return work(Gradient<T, L, 3, 1, 1>(a));
+  if (a.second == 1) return work(Gradient<T, L, 3, 2, 1>(a));
+  return work(Gradient<T, L, 3, 2, 2>(a));
 }
 
 template <class T, class Work>

@@ -73,16 +73,18 @@ struct Narrow {
   static constexpr int L = kLanes<T>;
   static constexpr int kCopies = 4;
   static constexpr int kDegree = 3;
-  static constexpr std::int64_t kBlock = 256;
+  static constexpr std::int64_t kBlock = C == 1 ? 256 : 64;
   using V = Simd<T, L>;
   using Vec = typename V::Vec;
 
   const JetArgs<T>& args;
+  const Cells<T> cell_grid;
   const std::int64_t n_basis, n_cells, rows;
   const std::array<TapTable<T>, kOrders + 1> tables;
 
   explicit Narrow(const JetArgs<T>& a)
       : args(a),
+        cell_grid(a.spline),
         n_basis(a.spline.grid + kDegree),
         n_cells(a.spline.grid + 2 * kDegree + 1),
         rows(n_cells + kDegree),
@@ -108,8 +110,8 @@ struct Narrow {
   };
 
   template <int Orders>
-  void evaluate(Point& p, const T* w, T r) const {
-    const auto at = locate<T, L>(p.x[0], args.spline);
+  void evaluate(Point& p, const Cells<T>& grid, const T* w, T r) const {
+    const auto at = locate<T, L>(p.x[0], grid);
     const auto narrow = __builtin_convertvector(at.cell, typename V::Index);
     std::memcpy(p.cells, &narrow, sizeof narrow);
     Vec weights[4];
@@ -128,6 +130,14 @@ struct Narrow {
     }
   }
 
+  // The samples of up to L features, each feature's contiguous.
+  void load_group(const T* source, std::int64_t start, std::int64_t count, std::int64_t i, std::int64_t end,
+                  T (&columns)[L][C][kBlock]) const {
+    for (int c = 0; c < C; ++c)
+      load_columns<T, L>(source + (c * args.n + start) * args.n_in + i, args.n_in, count,
+                         std::min<std::int64_t>(L, end - i), columns[0][c], C * kBlock);
+  }
+
   void forward(std::int64_t model, std::int64_t begin, std::int64_t end) const {
     const std::int64_t n = args.n, n_in = args.n_in;
     T* w = scratch<T, 0>(n_in * rows);
@@ -135,19 +145,19 @@ struct Narrow {
     const T *source = args.x.at(model), *r = args.r.at(model);
     const T bias = args.bias.at(model)[0];
     T* target = args.y + model * C * n;
-    alignas(64) T y[C][kBlock], x[C][kBlock];
+    const Cells<T> grid = cell_grid;
+    alignas(64) T y[C][kBlock], columns[L][C][kBlock] = {};
     for (std::int64_t start = begin; start < end; start += kBlock) {
       const std::int64_t count = std::min(kBlock, end - start);
-      std::fill(&x[0][0], &x[0][0] + C * kBlock, T(0));
-      std::fill(&y[0][0], &y[0][0] + C * kBlock, T(0));
-      for (std::int64_t s = 0; s < count; ++s) y[0][s] = bias;
+      std::fill_n(y[0], kBlock, bias);
+      for (int c = 1; c < C; ++c) std::fill_n(y[c], kBlock, T(0));
       for (std::int64_t i = 0; i < n_in; ++i) {
-        for (int c = 0; c < C; ++c)
-          for (std::int64_t s = 0; s < count; ++s) x[c][s] = source[(c * n + start + s) * n_in + i];
+        if (i % L == 0) load_group(source, start, count, i, n_in, columns);
+        const auto& x = columns[i % L];
         for (std::int64_t s = 0; s < count; s += L) {
           Point p;
           for (int c = 0; c < C; ++c) p.x[c] = V::load(&x[c][s]);
-          evaluate<kOrders>(p, w + i * rows, r[i]);
+          evaluate<kOrders>(p, grid, w + i * rows, r[i]);
           V::store(&y[0][s], V::load(&y[0][s]) + p.phi[0]);
           for (int d = 0; d < D; ++d) V::store(&y[1 + d][s], V::load(&y[1 + d][s]) + p.phi[1] * p.x[1 + d]);
           for (int d = 0; d < S; ++d)
@@ -161,7 +171,7 @@ struct Narrow {
 
   void backward(std::int64_t model, std::int64_t begin, std::int64_t end) const {
     const std::int64_t n = args.n, n_in = args.n_in, features = end - begin, copy = 4 * n_cells;
-    const bool want_x = args.dx != nullptr, want_w = args.dr != nullptr;
+    const bool want_x = args.dx != nullptr, want_w = args.dbias != nullptr;
     T* w = scratch<T, 0>(features * rows);
     for (std::int64_t i = begin; i < end; ++i) pack(model, i, w + (i - begin) * rows);
     T* sums = scratch<T, 1>(features * kCopies * copy);
@@ -170,22 +180,25 @@ struct Narrow {
     std::fill(residual_sums, residual_sums + features * L, T(0));
     const T *source = args.x.at(model), *r = args.r.at(model), *gradients = args.g.at(model);
     T* dx = want_x ? args.dx + model * C * n * n_in : nullptr;
-    alignas(64) T x[C][kBlock], g[C][kBlock], out[C][kBlock];
+    const Cells<T> grid = cell_grid;
+    alignas(64) T columns[L][C][kBlock] = {}, g[C][kBlock] = {}, outs[L][C][kBlock];
     for (std::int64_t start = 0; start < n; start += kBlock) {
       const std::int64_t count = std::min(kBlock, n - start);
-      std::fill(&x[0][0], &x[0][0] + C * kBlock, T(0));
-      std::fill(&g[0][0], &g[0][0] + C * kBlock, T(0));
-      for (int c = 0; c < C; ++c) std::copy_n(gradients + c * n + start, count, g[c]);
+      // Past the end, a gradient of 0 at the point 0 adds nothing.
+      for (int c = 0; c < C; ++c) std::fill(std::copy_n(gradients + c * n + start, count, g[c]), g[c] + kBlock, T(0));
+      if (count < kBlock) std::fill_n(&columns[0][0][0], L * C * kBlock, T(0));
       for (std::int64_t i = begin; i < end; ++i) {
-        for (int c = 0; c < C; ++c)
-          for (std::int64_t s = 0; s < count; ++s) x[c][s] = source[(c * n + start + s) * n_in + i];
+        const std::int64_t inner = (i - begin) % L;
+        if (inner == 0) load_group(source, start, count, i, end, columns);
+        const auto& x = columns[inner];
+        auto& out = outs[inner];
         T* cell_sums = sums + (i - begin) * kCopies * copy;
         Vec residual_sum = V::load(residual_sums + (i - begin) * L);
         for (std::int64_t s = 0; s < count; s += L) {
           Point p;
           Vec gradient[C];
           for (int c = 0; c < C; ++c) p.x[c] = V::load(&x[c][s]), gradient[c] = V::load(&g[c][s]);
-          evaluate<kOrders + 1>(p, w + (i - begin) * rows, r[i]);
+          evaluate<kOrders + 1>(p, grid, w + (i - begin) * rows, r[i]);
           // What multiplies phi' and phi'' in the sum of all components times their gradients.
           Vec slope{}, bend{};
           for (int d = 0; d < D; ++d) slope += gradient[1 + d] * p.x[1 + d];
@@ -219,9 +232,10 @@ struct Narrow {
           }
         }
         V::store(residual_sums + (i - begin) * L, residual_sum);
-        if (want_x)
+        if (want_x && (inner == L - 1 || i == end - 1))
           for (int c = 0; c < C; ++c)
-            for (std::int64_t s = 0; s < count; ++s) dx[(c * n + start + s) * n_in + i] = out[c][s];
+            store_columns<T, L>(outs[0][c], C * kBlock, count, inner + 1,
+                                dx + (c * n + start) * n_in + i - inner, n_in);
       }
     }
     if (!want_w) return;

@@ -29,7 +29,8 @@ struct Simd {
 
   static Vec load(const T* p) { return *reinterpret_cast<const Unaligned*>(p); }
   static void store(T* p, Vec v) { *reinterpret_cast<Unaligned*>(p) = v; }
-  static Vec splat(T value) { return Vec{} + value; }
+  // Minus zero, because plus zero is an operation that the compiler must keep: it changes -0.
+  static Vec splat(T value) { return value - Vec{}; }
 };
 
 // exp(x) within two units in the last place; the argument is clamped to the range of normal results.
@@ -85,7 +86,57 @@ inline void fold_all(typename Simd<T, L>::Vec* q) {
   }
 }
 
+// Swaps bit H of the row number with bit H of the lane number.
+template <class T, int L, int H, int... I>
+inline void exchange(typename Simd<T, L>::Vec* rows, std::integer_sequence<int, I...>) {
+  for (int j = 0; j < L; ++j) {
+    if (j & H) continue;
+    const auto a = rows[j], b = rows[j + H];
+    rows[j] = __builtin_shufflevector(a, b, ((I & H) ? L + (I ^ H) : I)...);
+    rows[j + H] = __builtin_shufflevector(a, b, ((I & H) ? L + I : (I ^ H))...);
+  }
+}
+
+template <class T, int L, int H>
+inline void exchange_all(typename Simd<T, L>::Vec* rows) {
+  if constexpr (H < L) {
+    exchange<T, L, H>(rows, std::make_integer_sequence<int, L>{});
+    exchange_all<T, L, 2 * H>(rows);
+  }
+}
+
 }  // namespace detail
+
+// to[j][l] = from[l][j] for an L x L square of two matrices with the given pitches.
+template <class T, int L>
+inline void transpose(const T* from, std::int64_t from_pitch, T* to, std::int64_t to_pitch) {
+  typename Simd<T, L>::Vec rows[L];
+  for (int j = 0; j < L; ++j) rows[j] = Simd<T, L>::load(from + j * from_pitch);
+  detail::exchange_all<T, L, 1>(rows);
+  for (int j = 0; j < L; ++j) Simd<T, L>::store(to + j * to_pitch, rows[j]);
+}
+
+// Up to L columns of a row-major matrix of `count` rows to rows of their own: to[j][s] = from[s][j].
+template <class T, int L>
+inline void load_columns(const T* from, std::int64_t from_pitch, std::int64_t count, std::int64_t columns, T* to,
+                         std::int64_t to_pitch) {
+  std::int64_t s = 0;
+  if (columns == L)
+    for (; s + L <= count; s += L) transpose<T, L>(from + s * from_pitch, from_pitch, to + s, to_pitch);
+  for (; s < count; ++s)
+    for (std::int64_t j = 0; j < columns; ++j) to[j * to_pitch + s] = from[s * from_pitch + j];
+}
+
+// The way back: to[s][j] = from[j][s].
+template <class T, int L>
+inline void store_columns(const T* from, std::int64_t from_pitch, std::int64_t count, std::int64_t columns, T* to,
+                          std::int64_t to_pitch) {
+  std::int64_t s = 0;
+  if (columns == L)
+    for (; s + L <= count; s += L) transpose<T, L>(from + s, from_pitch, to + s * to_pitch, to_pitch);
+  for (; s < count; ++s)
+    for (std::int64_t j = 0; j < columns; ++j) to[s * to_pitch + j] = from[j * from_pitch + s];
+}
 
 // Lane l of the result is the sum of the lanes of q[l].
 template <class T, int L>

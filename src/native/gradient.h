@@ -1,0 +1,344 @@
+// The fused layer backward: the gradients of its inputs and of its weights.
+//
+// Where the outputs fill several vectors, the samples of a block are first sorted by cell (a counting
+// sort, stable), so that the gradient of a cell's weights is summed in registers and the cell's weights
+// are loaded once for all of its samples. Where they fill one, sorting costs more than it saves: each
+// sample adds to its cell's rows in memory.
+#pragma once
+
+#include "jet.h"
+
+namespace kandle {
+namespace KANDLE_ISA {
+
+template <class T, int L, int K, int D, int S>
+struct Gradient : Jet<T, L, K, D, S> {
+  using Base = Jet<T, L, K, D, S>;
+  using Base::args, Base::degree, Base::taps, Base::rows, Base::n_cells, Base::padded;
+  using Base::C, Base::kOrders, Base::kMaxTaps, Base::kTableLanes, Base::kGroup;
+  using typename Base::Out, typename Base::Vec, typename Base::Tab;
+  static constexpr std::int64_t B = C == 1 ? 512 : 256;
+  // Samples that follow each other add to different copies of the sums, so that points of one cell do
+  // not wait for each other.
+  static constexpr int kCopies = 2;
+
+  explicit Gradient(const JetArgs<T>& a) : Base(a) {}
+
+  struct Run {
+    const T* g;                  // gradients of the block, (C, samples, outputs)
+    std::int64_t g_pitch;        // elements from one sample to the next
+    std::int64_t g_component;
+    const std::int32_t* sample;  // where the s-th sorted point is among the block's samples
+    const std::int32_t* cells;   // of points in their own order
+    const T *forward, *phi, *x;  // tables of the points
+    std::int64_t begin, end;     // the sorted points of one cell
+  };
+
+  template <int Chunk>
+  void weight_gradient(const Run& run, std::int64_t column, T* residual_row, T* cell) const {
+    constexpr std::int64_t pitch = B;
+    const int n_taps = K ? K + 2 : taps;
+    Vec acc[kMaxTaps][Chunk];
+    for (int t = 0; t < n_taps; ++t)
+      for (int v = 0; v < Chunk; ++v)
+        acc[t][v] = Out::load((t ? cell + (t - 1) * padded : residual_row) + column + v * L);
+    for (std::int64_t s = run.begin; s < run.end; ++s) {
+      const T* g = run.g + run.sample[s] * run.g_pitch + column;
+#pragma GCC unroll 5
+      for (int c = 0; c < C; ++c) {
+        Vec gradient[Chunk];
+        for (int v = 0; v < Chunk; ++v) gradient[v] = Out::load(g + c * run.g_component + v * L);
+#pragma GCC unroll 7
+        for (int t = 0; t < n_taps; ++t) {
+          const T scale = run.forward[(c * n_taps + t) * pitch + s];
+          for (int v = 0; v < Chunk; ++v) acc[t][v] += scale * gradient[v];
+        }
+      }
+    }
+    for (int t = 0; t < n_taps; ++t)
+      for (int v = 0; v < Chunk; ++v)
+        Out::store((t ? cell + (t - 1) * padded : residual_row) + column + v * L, acc[t][v]);
+  }
+
+  // Adds to sums[c] the lanes of the gradient with respect to component c of the s-th point: one vector
+  // of outputs, whose gradients are at g and whose weights are given tap by tap.
+  template <class Weight>
+  void add_input_gradient(const Run& run, std::int64_t s, const T* g, const Weight& weight, Vec* sums) const {
+    const int n_taps = K ? K + 2 : taps;
+    Vec f[kOrders];
+    for (int order = 0; order < kOrders; ++order) {
+      f[order] = run.phi[(order * n_taps) * B + s] * weight(0);
+#pragma GCC unroll 7
+      for (int t = 1; t < n_taps; ++t) f[order] += run.phi[(order * n_taps + t) * B + s] * weight(t);
+    }
+    Vec gradient[C];
+    for (int c = 0; c < C; ++c) gradient[c] = Out::load(g + c * run.g_component);
+    sums[0] += gradient[0] * f[0];
+    for (int d = 0; d < D; ++d) {
+      const T xd = run.x[(1 + d) * B + s];
+      sums[0] += xd * (gradient[1 + d] * f[kOrders > 1 ? 1 : 0]);
+      sums[1 + d] += gradient[1 + d] * f[0];
+    }
+    for (int d = 0; d < S; ++d) {
+      const T xd = run.x[(1 + d) * B + s], xdd = run.x[(1 + D + d) * B + s];
+      const Vec second = gradient[1 + D + d];
+      const Vec bent = second * f[kOrders > 1 ? 1 : 0];
+      sums[0] += (xd * xd) * (second * f[kOrders > 2 ? 2 : 0]) + xdd * bent;
+      sums[1 + d] += (T(2) * xd) * bent;
+      sums[1 + D + d] += second * f[0];
+    }
+  }
+
+  // Adds to q[c][s], or sets it where `fresh`, for the sorted points of one cell.
+  template <int Chunk>
+  void input_gradient(const Run& run, std::int64_t column, const T* residual_row, const T* cell, T* q,
+                      bool fresh) const {
+    const int n_taps = K ? K + 2 : taps;
+    Vec weight[Chunk][kMaxTaps];
+    for (int t = 0; t < n_taps; ++t)
+      for (int v = 0; v < Chunk; ++v)
+        weight[v][t] = Out::load((t ? cell + (t - 1) * padded : residual_row) + column + v * L);
+    for (std::int64_t s = run.begin; s < run.end; ++s) {
+      const T* g = run.g + run.sample[s] * run.g_pitch + column;
+      Vec sums[C] = {};
+      if (!fresh)
+        for (int c = 0; c < C; ++c) sums[c] = Out::load(q + (c * B + s) * L);
+      for (int v = 0; v < Chunk; ++v)
+        add_input_gradient(run, s, g + v * L, [&](int t) { return weight[v][t]; }, sums);
+      for (int c = 0; c < C; ++c) Out::store(q + (c * B + s) * L, sums[c]);
+    }
+  }
+
+  // Stable counting sort of the block's cells: `order` lists the samples cell by cell, `starts` the
+  // first place of every cell. Each quarter of the block has its own counters, because a counter that
+  // one sample has just changed makes the next one wait.
+  void sort_cells(const std::int32_t* cells, std::int64_t count, std::int32_t* starts,
+                  std::int32_t* order) const {
+    constexpr int kParts = 4;
+    const std::int64_t part = count / kParts;
+    std::int32_t* counters = scratch<std::int32_t, 6>(kParts * n_cells);
+    std::fill(counters, counters + kParts * n_cells, 0);
+    for (std::int64_t s = 0; s < part; ++s)
+      for (int q = 0; q < kParts; ++q) ++counters[q * n_cells + cells[q * part + s]];
+    for (std::int64_t s = kParts * part; s < count; ++s) ++counters[(kParts - 1) * n_cells + cells[s]];
+    std::int32_t place = 0;
+    for (std::int64_t j = 0; j < n_cells; ++j) {
+      starts[j] = place;
+      for (int q = 0; q < kParts; ++q) {
+        const std::int32_t size = counters[q * n_cells + j];
+        counters[q * n_cells + j] = place;
+        place += size;
+      }
+    }
+    starts[n_cells] = place;
+    for (std::int64_t s = 0; s < part; ++s)
+      for (int q = 0; q < kParts; ++q)
+        order[counters[q * n_cells + cells[q * part + s]]++] = static_cast<std::int32_t>(q * part + s);
+    for (std::int64_t s = kParts * part; s < count; ++s)
+      order[counters[(kParts - 1) * n_cells + cells[s]]++] = static_cast<std::int32_t>(s);
+  }
+
+  // One vector of outputs, points in their own order: dw holds kCopies sets of rows.
+  void scatter_weight_gradient(const Run& run, std::int64_t count, T* dw) const {
+    const int n_taps = K ? K + 2 : taps;
+    const std::int64_t copy = rows * L;
+    Vec residual[kCopies];
+    for (int k = 0; k < kCopies; ++k) residual[k] = Out::load(dw + k * copy);
+    const auto add = [&](std::int64_t s, int k) {
+      T* cell = dw + k * copy + (1 + run.cells[s]) * static_cast<std::int64_t>(L);
+      Vec acc[kMaxTaps];
+      acc[0] = residual[k];
+#pragma GCC unroll 7
+      for (int t = 1; t < n_taps; ++t) acc[t] = Out::load(cell + (t - 1) * L);
+#pragma GCC unroll 5
+      for (int c = 0; c < C; ++c) {
+        const Vec gradient = Out::load(run.g + s * run.g_pitch + c * run.g_component);
+#pragma GCC unroll 7
+        for (int t = 0; t < n_taps; ++t) acc[t] += run.forward[(c * n_taps + t) * B + s] * gradient;
+      }
+      residual[k] = acc[0];
+#pragma GCC unroll 7
+      for (int t = 1; t < n_taps; ++t) Out::store(cell + (t - 1) * L, acc[t]);
+    };
+    std::int64_t s = 0;
+    for (; s + kCopies <= count; s += kCopies)
+#pragma GCC unroll 4
+      for (int k = 0; k < kCopies; ++k) add(s + k, k);
+    for (int k = 0; s < count; ++s, ++k) add(s, k);
+    for (int k = 0; k < kCopies; ++k) Out::store(dw + k * copy, residual[k]);
+  }
+
+  void gather_input_gradient(const Run& run, std::int64_t count, const T* w, T* q) const {
+    for (std::int64_t s = 0; s < count; ++s) {
+      const T* cell = w + run.cells[s] * static_cast<std::int64_t>(L);
+      Vec sums[C] = {};
+      // The cell's rows are 1 + cells[s] and following, row 0 is the residual's.
+      add_input_gradient(run, s, run.g + s * run.g_pitch,
+                         [&](int t) { return Out::load(t ? cell + t * L : w); }, sums);
+      for (int c = 0; c < C; ++c) Out::store(q + (c * B + s) * L, sums[c]);
+    }
+  }
+
+  // A thread's buffers for one block.
+  struct Block {
+    T *x, *dx;        // columns of a group of features: kGroup x C x B
+    T *sorted;        // components of the sorted points: C x B
+    T *forward, *phi, *q;
+    std::int32_t *cells, *order, *starts;
+  };
+
+  Block make_block() const {
+    Block k{};
+    k.x = scratch<T, 3>(2 * kGroup * C * B + C * B + (C + kOrders) * kMaxTaps * B + C * B * L);
+    k.dx = k.x + kGroup * C * B;
+    k.sorted = k.dx + kGroup * C * B;
+    k.forward = k.sorted + C * B;
+    k.phi = k.forward + C * kMaxTaps * B;
+    k.q = k.phi + kOrders * kMaxTaps * B;
+    k.cells = scratch<std::int32_t, 4>(2 * B + n_cells + 1);
+    k.order = k.cells + B;
+    k.starts = k.order + B;
+    return k;
+  }
+
+  // The gradients of one feature on one block, w and dw being its packed weights and their gradient;
+  // either may be null. Column sums go to dx[c][sample].
+  void sorted_feature(const Block& k, Run& run, const T* x, std::int64_t count, const T* w, T* dw, T* dx) const {
+    const std::int64_t whole = round_up(count, kTableLanes), vectors = padded / L;
+    for (std::int64_t s = 0; s < whole; s += kTableLanes)
+      Base::store_cells(locate<T, kTableLanes>(Tab::load(x + s), this->cell_grid), k.cells + s);
+    sort_cells(k.cells, count, k.starts, k.order);
+    for (int c = 0; c < C; ++c)
+      for (std::int64_t s = 0; s < count; ++s) k.sorted[c * B + s] = x[c * B + k.order[s]];
+    this->template tabulate<true>(k.sorted, whole, B, k.forward, k.phi, nullptr);
+    run.x = k.sorted;
+    for (std::int64_t j = 0; j < n_cells; ++j) {
+      run.begin = k.starts[j], run.end = k.starts[j + 1];
+      if (run.begin == run.end) continue;
+      const std::int64_t cell = (1 + j) * padded;
+      if (dw) {
+        std::int64_t v = 0;
+        for (; v + 2 <= vectors; v += 2) weight_gradient<2>(run, v * L, dw, dw + cell);
+        for (; v < vectors; ++v) weight_gradient<1>(run, v * L, dw, dw + cell);
+      }
+      if (w) {
+        std::int64_t v = 0;
+        if constexpr (C == 1)
+          for (; v + 2 <= vectors; v += 2) input_gradient<2>(run, v * L, w, w + cell, k.q, v == 0);
+        for (; v < vectors; ++v) input_gradient<1>(run, v * L, w, w + cell, k.q, v == 0);
+      }
+    }
+    if (!w) return;
+    for (int c = 0; c < C; ++c)
+      for (std::int64_t s = 0; s < count; s += L) {
+        // The block is a multiple of L long; sums past `count` are of stale lanes and are not written.
+        const Vec sums = lane_sums<T, L>(k.q + (c * B + s) * L);
+        const std::int64_t left = std::min<std::int64_t>(L, count - s);
+        for (std::int64_t l = 0; l < left; ++l) dx[c * B + k.order[s + l]] = sums[l];
+      }
+  }
+
+  void unsorted_feature(const Block& k, Run& run, const T* x, std::int64_t count, const T* w, T* dw, T* dx) const {
+    this->template tabulate<true>(x, round_up(count, kTableLanes), B, k.forward, k.phi, k.cells);
+    run.x = x;
+    if (dw) scatter_weight_gradient(run, count, dw);
+    if (!w) return;
+    gather_input_gradient(run, count, w, k.q);
+    for (int c = 0; c < C; ++c)
+      for (std::int64_t s = 0; s < count; s += L)
+        Out::store(dx + c * B + s, lane_sums<T, L>(k.q + (c * B + s) * L));
+  }
+
+  void backward(std::int64_t model, std::int64_t begin, std::int64_t end) const {
+    const std::int64_t n_in = args.n_in, n_out = args.n_out, n = args.n;
+    const bool want_x = args.dx != nullptr, want_w = args.dbias != nullptr, one_vector = padded == L;
+    const std::int64_t feature = rows * padded, features = end - begin;
+    const std::int64_t sums = one_vector ? kCopies * feature : feature;
+    const T *source = args.x.at(model), *gradients = args.g.at(model);
+    T* packed = scratch<T, 0>(want_x ? features * feature : 0);
+    if (want_x)
+      for (std::int64_t i = begin; i < end; ++i) this->pack(model, i, packed + (i - begin) * feature);
+    T* dw = scratch<T, 1>(want_w ? features * sums : 0);
+    if (want_w) std::fill(dw, dw + features * sums, T(0));
+    T* copies = padded == n_out ? nullptr : scratch<T, 2>(C * B * padded);
+    const Block k = make_block();
+    for (std::int64_t start = 0; start < n; start += B) {
+      const std::int64_t count = std::min(B, n - start);
+      Run run{};
+      run.forward = k.forward, run.phi = k.phi, run.sample = k.order, run.cells = k.cells;
+      run.g = gradients + start * n_out, run.g_pitch = n_out, run.g_component = n * n_out;
+      if (copies) {
+        for (int c = 0; c < C; ++c)
+          for (std::int64_t s = 0; s < count; ++s) {
+            const T* row = gradients + (c * n + start + s) * n_out;
+            T* out = copies + (c * B + s) * padded;
+            for (std::int64_t o = 0; o < padded; ++o) out[o] = o < n_out ? row[o] : T(0);
+          }
+        run.g = copies, run.g_pitch = padded, run.g_component = B * padded;
+      }
+      for (std::int64_t group = begin; group < end; group += kGroup) {
+        const std::int64_t width = std::min<std::int64_t>(kGroup, end - group);
+        for (int c = 0; c < C; ++c)
+          load_columns<T, kGroup>(source + (c * n + start) * n_in + group, n_in, count, width, k.x + c * B, C * B);
+        for (std::int64_t j = 0; j < width; ++j) {
+          const std::int64_t i = group - begin + j;
+          const T* w = want_x ? packed + i * feature : nullptr;
+          T* sum = want_w ? dw + i * sums : nullptr;
+          const T* x = k.x + j * C * B;
+          T* dx = k.dx + j * C * B;
+          one_vector ? unsorted_feature(k, run, x, count, w, sum, dx) : sorted_feature(k, run, x, count, w, sum, dx);
+        }
+        if (want_x)
+          for (int c = 0; c < C; ++c)
+            store_columns<T, kGroup>(k.dx + c * B, C * B, count, width,
+                                     args.dx + ((model * C + c) * n + start) * n_in + group, n_in);
+      }
+    }
+    if (!want_w) return;
+    for (std::int64_t i = 0; i < features; ++i) {
+      T* sum = dw + i * sums;
+      for (std::int64_t copy = feature; copy < sums; copy += feature)
+        for (std::int64_t j = 0; j < feature; ++j) sum[j] += sum[copy + j];
+      unpack(model, begin + i, sum);
+    }
+    if (begin == 0) bias_gradient(model);
+  }
+
+  // dW (rows, padded) to dr, dc = sum_m b dW and db = c dW.
+  void unpack(std::int64_t model, std::int64_t i, const T* dw) const {
+    const std::int64_t n_in = args.n_in, n_out = args.n_out, m = args.spline.grid + degree;
+    const T *c = args.c.at(model), *b = args.b.at(model);
+    for (std::int64_t o = 0; o < n_out; ++o) {
+      const std::int64_t edge = o * n_in + i, all = model * n_out * n_in + edge;
+      args.dr[all] = args.residual ? dw[o] : T(0);
+      T sum = T(0);
+      for (std::int64_t j = 0; j < m; ++j) {
+        const T value = dw[(1 + degree + j) * padded + o];
+        args.db[all * m + j] = c[edge] * value;
+        sum += b[edge * m + j] * value;
+      }
+      args.dc[all] = sum;
+    }
+  }
+
+  void bias_gradient(std::int64_t model) const {
+    const std::int64_t n = args.n, n_out = args.n_out;
+    const T* g = args.g.at(model);
+    T* out = args.dbias + model * n_out;
+    std::int64_t o = 0;
+    for (; o + L <= n_out; o += L) {
+      // Four sums a column: shorter chains, and smaller rounding errors.
+      Vec sums[4] = {};
+      for (std::int64_t s = 0; s < n; ++s) sums[s % 4] += Out::load(g + s * n_out + o);
+      Out::store(out + o, (sums[0] + sums[1]) + (sums[2] + sums[3]));
+    }
+    for (; o < n_out; ++o) {
+      T sums[4] = {};
+      for (std::int64_t s = 0; s < n; ++s) sums[s % 4] += g[s * n_out + o];
+      out[o] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    }
+  }
+};
+
+}  // namespace KANDLE_ISA
+}  // namespace kandle
