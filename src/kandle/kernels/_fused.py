@@ -20,7 +20,7 @@ from jax.core import ShapedArray
 from jax.interpreters import ad, mlir
 
 from kandle.kernels import _library
-from kandle.kernels._models import define, lower, n_models, sum_to
+from kandle.kernels._models import define, lower, n_models, no_tangent, sum_to
 from kandle.kernels._residual import residual_derivatives
 from kandle.kernels._trilinear import _call, _spline_attributes, spline_sum
 
@@ -67,7 +67,7 @@ def _jet_jvp(primals, tangents, **params):
     want_x = not isinstance(tangents[0], ad.Zero)
     want_w = not all(isinstance(t, ad.Zero) for t in tangents[1:])
     if not want_x and not want_w:
-        return y, ad.Zero.from_primal_value(y)
+        return y, no_tangent(y)
     linear = [tangents[0]] * want_x + [ad.instantiate_zeros(t) for t in tangents[1:]] * want_w
     # bias enters no derivative, but its model axis counts: it goes along as a primal.
     dy = tangent_p.bind(*primals, *linear, want_x=want_x, want_w=want_w, **params)
@@ -82,14 +82,17 @@ ad.primitive_jvps[jet_p] = _jet_jvp
 
 
 def _tangent_shape(x, r, c, b, bias, *linear, want_x, want_w, **params):
-    return _jet_shape(x, r, c, b, bias, **params)
+    y = _jet_shape(x, r, c, b, bias, **params)
+    return y.update(shape=(n_models((y, *linear)), *y.shape[1:]))
 
 
 def _tangent_composed(x, r, c, b, bias, *linear, want_x, want_w, **params):
     primals = (x, r, c, b, bias)
     dx = linear[0] if want_x else jnp.zeros_like(x)
     weights = linear[want_x:] if want_w else [jnp.zeros_like(p) for p in primals[1:]]
-    return jax.jvp(functools.partial(_composed, **params), primals, (dx, *weights))[1]
+    # A Jacobian has many directions at one point: either of a pair may be the shared one.
+    pairs = [jnp.broadcast_arrays(*pair) for pair in zip(primals, (dx, *weights), strict=True)]
+    return jax.jvp(functools.partial(_composed, **params), *zip(*pairs, strict=True))[1]
 
 
 def _fallback_jvp(composed):

@@ -5,17 +5,21 @@ population, and what is shared is not copied.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import jax
 import jax.numpy as jnp
 from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
+from jax.interpreters import ad, batching, mlir
+
+
+def _common(sizes: Iterable[int]) -> int:
+    return next((size for size in sizes if size != 1), 1)
 
 
 def n_models(operands: Sequence) -> int:
-    """P, from operands (or avals) whose leading axes are 1 or P."""
-    return max(operand.shape[0] for operand in operands)
+    """P, from operands (or avals) whose leading axes are 1 or P; P may be 0."""
+    return _common(operand.shape[0] for operand in operands)
 
 
 def define(name: str, *, abstract: Callable, multiple_results: bool = False) -> Primitive:
@@ -35,7 +39,7 @@ def define(name: str, *, abstract: Callable, multiple_results: bool = False) -> 
         moved = [
             x if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(operands, dims, strict=True)
         ]
-        models = max(x.shape[0 if d is None else 1] for x, d in zip(moved, dims, strict=True))
+        models = _common(x.shape[0 if d is None else 1] for x, d in zip(moved, dims, strict=True))
         folded = []
         for x, d in zip(moved, dims, strict=True):
             if d is None and x.shape[0] == 1:
@@ -59,6 +63,11 @@ def lower(primitive: Primitive, *, anywhere: Callable, cpu: Callable | None = No
     mlir.register_lowering(primitive, mlir.lower_fun(anywhere, multiple_results=multiple))
     if cpu is not None:
         mlir.register_lowering(primitive, cpu, platform="cpu")
+
+
+def no_tangent(value):
+    """The symbolic zero tangent of a result that nothing moves."""
+    return ad.Zero(jax.typeof(value).to_tangent_aval())
 
 
 def sum_to(x, like):

@@ -23,7 +23,7 @@ from jax.core import ShapedArray
 from jax.interpreters import ad, batching
 
 from kandle.kernels import _library
-from kandle.kernels._models import define, lower, n_models, sum_to
+from kandle.kernels._models import define, lower, n_models, no_tangent, sum_to
 from kandle.splines import SplineBasis, evaluate
 
 _ROLES = ("a", "w", "g")
@@ -94,7 +94,7 @@ def _trilinear_jvp(mode, primals, tangents, *, basis, order):
             terms.append(bind(x, p * x_dot, q, order=order + 1))
     value = bind(x, p, q, order=order)
     if not terms:
-        return value, ad.Zero.from_primal_value(value)
+        return value, no_tangent(value)
     return value, functools.reduce(jnp.add, terms)
 
 
@@ -178,7 +178,7 @@ def _pair_jvp(mode, primals, tangents, *, basis, order, other):
                 terms.append(bind(x, p * x_dot, order=first, other=second))
     value = bind(x, p, order=order, other=other)
     if not terms:
-        return value, ad.Zero.from_primal_value(value)
+        return value, no_tangent(value)
     return value, functools.reduce(jnp.add, terms)
 
 
