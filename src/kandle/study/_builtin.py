@@ -60,15 +60,10 @@ DECLARATIONS: dict[str, dict[str, Any]] = {
                 "grids": [5, 20],
                 "widths": [4, 8],
                 "depths": [2],
+                "schemes": _TRACED,  # layers that standardise their basis take eight times as long
                 "alphas": [0.25, 1.0],
-                "betas": [0.25, 1.0, 1.75],
-                "seeds": {
-                    "baseline": 2,
-                    "lecun-numerical": 2,
-                    "lecun-normalized": 2,
-                    "glorot": 2,
-                    "power-law": 1,
-                },
+                "betas": [1.0, 1.75],
+                "seeds": {"baseline": 2, "lecun-numerical": 2, "glorot": 2, "power-law": 1},
             },
             "overnight": {
                 "widths": [4, 16],
@@ -167,7 +162,7 @@ DECLARATIONS: dict[str, dict[str, Any]] = {
             "quick": {
                 "problems": ["allen-cahn"],
                 "architectures": ["small"],
-                "schemes": ["baseline", "glorot", "power-law"],
+                "schemes": ["baseline", "power-law"],
                 "seeds": 1,
             },
             "overnight": {"seeds": 2},

@@ -60,8 +60,22 @@ def curve_grid(
     return CurveGrid(tuple(rows), remarks(shown, steps=steps, seeds=5))
 
 
+def _with_runs(grid: CurveGrid) -> CurveGrid:
+    """The grid without rows and columns that hold no curve at all, which the remark names."""
+    sizes = [i for i, row in enumerate(grid.rows) if any(p.curves for p in row)]
+    problems = [j for j in range(len(grid.rows[0])) if any(row[j].curves for row in grid.rows)]
+    if not sizes:
+        return grid
+    absent = [row[0].size for i, row in enumerate(grid.rows) if i not in sizes]
+    absent += [p.title for j, p in enumerate(grid.rows[0]) if j not in problems]
+    told = [f"no runs of {', '.join(absent)}"] if absent else []
+    rows = tuple(tuple(grid.rows[i][j] for j in problems) for i in sizes)
+    return CurveGrid(rows, "; ".join(filter(None, [grid.remark, *told])))
+
+
 def draw_curves(grid: CurveGrid) -> Figure:
     """Log loss over steps; the panels of a problem share their scale, so sizes compare."""
+    grid = _with_runs(grid)
     with style():
         columns = len(grid.rows[0])
         count = len(grid.rows)
