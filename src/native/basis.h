@@ -75,9 +75,11 @@ inline Located<T, L> locate(typename Simd<T, L>::Vec x, const Cells<T>& cells) {
   Located<T, L> at;
   const typename S::Vec s = (x - cells.lo) * cells.inverse + cells.degree;
   const typename S::IntVec inside = (s >= T(0)) & (s < cells.count);  // false for NaN: no cell is out of bounds
-  const typename S::Vec safe = inside ? s : S::splat(cells.count);
-  at.cell = __builtin_convertvector(safe, typename S::IntVec);
   at.poison = x - x;
+  // What is not finite goes to a cell with weights, not to the outer one: its NaN must reach their gradients.
+  const typename S::Vec outside = at.poison == T(0) ? S::splat(cells.count) : S::splat(cells.degree);
+  const typename S::Vec safe = inside ? s : outside;
+  at.cell = __builtin_convertvector(safe, typename S::IntVec);
   at.u = (safe - __builtin_convertvector(at.cell, typename S::Vec)) + at.poison;
   return at;
 }
