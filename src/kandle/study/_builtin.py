@@ -89,6 +89,7 @@ DECLARATIONS: dict[str, dict[str, Any]] = {
         "scales": {
             "smoke": {
                 "problems": ["allen-cahn"],
+                "schemes": _TRACED,
                 "widths": [2],
                 "depths": [1],
                 "alphas": [0.25, 1.0],
@@ -126,7 +127,7 @@ DECLARATIONS: dict[str, dict[str, Any]] = {
         "steps": 2000,
         "schemes": [{"name": name, "seeds": 5} for name in ("baseline", "glorot", "power-law")],
         "scales": {
-            "smoke": {"problems": ["I.6.2", "I.6.2b", "I.18.4"], "seeds": 1, "steps": 5},
+            "smoke": {"problems": ["I.6.2", "I.12.11", "I.18.4"], "seeds": 1, "steps": 5},
             "quick": {
                 "problems": ["I.12.11", "I.26.2", "I.40.1", "II.11.27"],
                 "architectures": ["small"],
