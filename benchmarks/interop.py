@@ -39,7 +39,7 @@ def pykan_loss(problem, seed: int, scheme, steps: int, rows: int) -> float:
         loss = torch.mean((model(x) - y) ** 2)
         loss.backward()
         optimizer.step()
-    return float(loss)
+    return loss.item()
 
 
 def jaxkan_loss(problem, seed: int, scheme, steps: int, rows: int) -> float:

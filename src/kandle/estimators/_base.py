@@ -109,7 +109,7 @@ class KANEstimator(BaseEstimator):
     def _checked(self, X: Any) -> np.ndarray:
         """Inputs to predict from."""
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, dtype=np.float64)
+        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
 
 
 def affine(columns: list[str], offset: np.ndarray, scale: np.ndarray) -> Scaler:

@@ -106,7 +106,7 @@ def _halve(
     progress: Progress | None,
 ) -> tuple[Candidate, ...]:
     alive, candidates, by_seed = list(range(len(pairs))), {}, {0: (first, list(range(len(pairs))))}
-    first_losses: np.ndarray | None = None
+    first_losses = np.empty(len(pairs))
     spent = 0
     for r, rung in enumerate(plan.rungs):
         losses = np.empty((rung.seeds, len(alive)))
@@ -127,13 +127,18 @@ def _halve(
             curve = trained.advance(rung.steps - before, told)
             spent += (rung.steps - before) * len(alive)
             losses[seed] = np.where(np.isfinite(curve).all(axis=0), curve[-1], np.inf)
-        if first_losses is None:
+        if r == 0:
             first_losses = losses[0].copy()
         order = np.argsort(np.median(losses, axis=0), kind="stable")
         for p in order:
             i = alive[p]
             candidates[i] = Candidate(
-                *pairs[i], r, rung.steps, tuple(losses[:, p].tolist()), float(first_losses[i])
+                alpha=pairs[i][0],
+                beta=pairs[i][1],
+                rung=r,
+                steps=rung.steps,
+                losses=tuple(losses[:, p].tolist()),
+                first_loss=float(first_losses[i]),
             )
         if r + 1 < len(plan.rungs):
             alive = [alive[p] for p in order[: plan.rungs[r + 1].pairs]]
