@@ -100,7 +100,7 @@ def heat() -> problems.PDE:
         {"backend": "dense", "degree": 5, "domain": (-2.0, 3.0)},
         {"widths": (2, 3)},
     ],
-    ids=str,
+    ids=["plain", "no residual, no bias", "tanh, quadratic", "dense, quintic", "one layer"],
 )
 def test_kernel_is_the_jacobian_times_its_transpose(options):
     model, x = network(**options), points()
