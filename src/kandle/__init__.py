@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-# name -> module that defines it; a name mapped to itself is a submodule
+# name -> the module that defines it
 _PUBLIC = {
     "KAN": "kandle.nn",
     "KANLayer": "kandle.nn",
@@ -36,7 +36,7 @@ _MODULES = (
     "jaxkan",
 )
 
-__all__ = [*_PUBLIC, *_MODULES, "__version__"]
+__all__ = [*_PUBLIC, *_MODULES, "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 if TYPE_CHECKING:
     from kandle import init, kernels, nn, problems, splines, train  # noqa: F401

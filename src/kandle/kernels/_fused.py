@@ -92,7 +92,8 @@ def _tangent_composed(x, r, c, b, bias, *linear, want_x, want_w, **params):
     weights = linear[want_x:] if want_w else [jnp.zeros_like(p) for p in primals[1:]]
     # A Jacobian has many directions at one point: either of a pair may be the shared one.
     pairs = [jnp.broadcast_arrays(*pair) for pair in zip(primals, (dx, *weights), strict=True)]
-    return jax.jvp(functools.partial(_composed, **params), *zip(*pairs, strict=True))[1]
+    spread, directions = zip(*pairs, strict=True)
+    return jax.jvp(functools.partial(_composed, **params), spread, directions)[1]
 
 
 def _fallback_jvp(composed):
@@ -108,7 +109,7 @@ def _fallback_jvp(composed):
 
 
 def _tangent_transpose(cotangent, x, r, c, b, bias, *linear, want_x, want_w, **params):
-    results = [None] * (5 + len(linear))
+    results: list[jax.Array | None] = [None] * (5 + len(linear))
     if isinstance(cotangent, ad.Zero):
         return results
     unknown = [ad.is_undefined_primal(t) for t in linear]
