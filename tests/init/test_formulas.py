@@ -160,8 +160,8 @@ def test_lecun_equipartition_by_monte_carlo(inputs, residual, record_property):
     # Weights are centred and independent, so over weights and inputs the terms are uncorrelated and
     # the total is Var(x). What Appendix A neglects are covariances over inputs at given weights.
     variance = distribution.std**2
-    record_property("output variance / Var(x)", y.var() / variance)
-    record_property("the same at given weights", y.var(axis=0).mean() / variance)
+    record_property("output variance / Var(x)", float(y.var() / variance))
+    record_property("the same at given weights", float(y.var(axis=0).mean() / variance))
     assert y.var() == pytest.approx(variance, rel=0.1)
 
 
