@@ -322,6 +322,20 @@ def test_total_is_the_sum_over_the_last_axis(backend, shape):
     np.testing.assert_allclose(second, 2 * np.sum(x, -1), rtol=1e-12, atol=1e-12)
 
 
+def test_spread_and_total_are_each_others_transpose(backend):
+    v, x = jnp.arange(6.0).reshape(2, 3), jnp.cos(jnp.arange(24.0)).reshape(2, 3, 4)
+    f = lambda v: kernels.spread(v, 4, backend)  # noqa: E731
+    np.testing.assert_array_equal(f(v), np.repeat(v[..., None], 4, axis=-1))
+    np.testing.assert_array_equal(jax.vmap(f, 1, 1)(v), f(v))
+    np.testing.assert_array_equal(jax.jvp(f, (v,), (v,))[1], f(v))
+    (pulled,) = jax.vjp(f, v)[1](x)
+    np.testing.assert_array_equal(pulled, kernels.total(x, backend))
+    square = lambda v: jnp.sum(x * f(v) ** 2)  # noqa: E731
+    np.testing.assert_allclose(
+        jnp.diag(jax.hessian(square)(v).reshape(6, 6)), 2 * x.sum(-1).ravel()
+    )
+
+
 # --- bad input ---------------------------------------------------------------------------------
 
 
