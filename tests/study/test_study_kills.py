@@ -200,33 +200,37 @@ def test_a_second_driver_is_refused(tmp_path):
 
 def test_a_ray_node_removed_on_the_way(tmp_path, plan, expected, notes, ray_cluster, monkeypatch):
     monkeypatch.setattr(_batch, "_MOST_RUNS", 10)
-    notes.last = None
-    doomed = ray_cluster.add_node(num_cpus=2)
-    made = []
 
-    def executor():
-        made.append(study.RayExecutor(ray_cluster.address, runner="study_fake:very_slowly"))
-        return made[0]
+    def lost_a_batch(store) -> bool:
+        """Remove a node while batches are under way; whether one of them was on it."""
+        notes.last = None
+        doomed = ray_cluster.add_node(num_cpus=2)
+        made, slots = [], []
+        ended = threading.Event()
 
-    ended = threading.Event()
+        def executor():
+            made.append(study.RayExecutor(ray_cluster.address, runner="study_fake:very_slowly"))
+            return made[0]
 
-    def remove():
-        while not ended.wait(0.1):
-            # When the first batch is back, the others are under way.
-            if notes.last is not None and notes.last.done > 0:
-                slots.append(made[0].slots)
-                ray_cluster.remove_node(doomed, allow_graceful=False)
-                return
+        def remove():
+            while not ended.wait(0.1):
+                # When the first batch is back, the others are under way.
+                if notes.last is not None and notes.last.done > 0:
+                    slots.append(made[0].slots)
+                    ray_cluster.remove_node(doomed, allow_graceful=False)
+                    return
 
-    slots: list[int] = []
-    remover = threading.Thread(target=remove)
-    remover.start()
-    try:
-        progress = study.run(plan, tmp_path / "store", executor=executor, watcher=notes)
-    finally:
-        ended.set()
-        remover.join()
-    assert slots == [4]
-    assert any("worker lost on Ray" in note for note in notes.notes)
-    assert progress.failed == 0
-    assert_same(rows(tmp_path / "store"), expected)
+        remover = threading.Thread(target=remove)
+        remover.start()
+        try:
+            progress = study.run(plan, store, executor=executor, watcher=notes)
+        finally:
+            ended.set()
+            remover.join()
+        assert slots == [4]
+        assert progress.failed == 0
+        assert_same(rows(store), expected)
+        return any("worker lost on Ray" in note for note in notes.notes)
+
+    # Where Ray puts a batch is its own choice: by chance the node may have none at that moment.
+    assert any(lost_a_batch(tmp_path / f"store{attempt}") for attempt in range(4))

@@ -66,7 +66,7 @@ def test_planning_is_light():
 def test_runs_of_functions_have_no_rba_and_pdes_do():
     functions = study.plan(study.get("functions"), "smoke").specs
     assert {(s.rba, s.reference, s.dtype) for s in functions} == {("", "", "float32")}
-    pdes = study.plan(study.get("pdes"), "smoke").specs
+    pdes = study.plan(study.get("pdes"), "overnight").specs
     told = {(s.problem, s.rba, s.reference) for s in pdes}
     assert told == {
         ("allen-cahn", "published", "dirichlet"),
