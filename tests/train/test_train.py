@@ -207,8 +207,9 @@ def test_float64_is_on_for_the_training_alone(tiny, small):
 def test_prediction_in_blocks_is_prediction():
     model = KAN([2, 3, 1], key=jax.random.key(0), init="lecun-normalized")
     x = np.random.default_rng(0).uniform(-1, 1, (9000, 2)).astype(np.float32)
-    np.testing.assert_allclose(predict(model, x), model(x), rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(predict(model, x[:5]), model(x[:5]), rtol=1e-4, atol=1e-6)
+    # Outputs are of order one; the statistics are single-precision sums of 9,000 terms.
+    np.testing.assert_allclose(predict(model, x), model(x), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(predict(model, x[:5]), model(x[:5]), rtol=1e-4, atol=1e-5)
 
 
 # --- divergence --------------------------------------------------------------------------------
