@@ -205,11 +205,12 @@ def test_float64_is_on_for_the_training_alone(tiny, small):
 
 
 def test_prediction_in_blocks_is_prediction():
-    model = KAN([2, 3, 1], key=jax.random.key(0), init="lecun-normalized")
-    x = np.random.default_rng(0).uniform(-1, 1, (9000, 2)).astype(np.float32)
-    # Outputs are of order one; the statistics are single-precision sums of 9,000 terms.
-    np.testing.assert_allclose(predict(model, x), model(x), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(predict(model, x[:5]), model(x[:5]), rtol=1e-4, atol=1e-5)
+    # In double precision, where only a wrong batch of statistics could make a difference.
+    with jax.enable_x64(True):
+        key, x = jax.random.key(0), np.random.default_rng(0).uniform(-1, 1, (9000, 2))
+        model = KAN([2, 3, 1], key=key, init="lecun-normalized", dtype=np.float64)
+        np.testing.assert_allclose(predict(model, x), model(x), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(predict(model, x[:5]), model(x[:5]), rtol=1e-9, atol=1e-12)
 
 
 # --- divergence --------------------------------------------------------------------------------
