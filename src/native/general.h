@@ -1,10 +1,11 @@
-// The general operations that every derivative of the layer is made of: plain loops over the active
-// functions, vectorised over outputs by the compiler.
+// The general operations that every derivative of the layer is made of: loops over the active functions,
+// vectorised over outputs by the compiler; the pair forms, which have none, over points.
 #pragma once
 
 #include <algorithm>
 
 #include "basis.h"
+#include "scratch.h"
 
 namespace kandle {
 namespace KANDLE_ISA {
@@ -96,52 +97,119 @@ void trilinear_w(const TrilinearArgs<T>& p, std::int64_t model, std::int64_t beg
   }
 }
 
-// Both factors of one function, or the first alone.
-template <class T>
+// The pair form's factor at L neighbouring points of one feature: B_m^(order) B_m^(other) of the
+// degree + 1 functions that live in each point's cell. K is the degree, or 0 where only the run time
+// knows it.
+template <class T, int K>
 struct Pair {
-  const TapTable<T> first, second;
-  explicit Pair(const PairArgs<T>& p) : first(p.spline, p.order), second(p.spline, std::max(p.other, 0)) {}
+  static constexpr int L = kLanes<T>;
+  using S = Simd<T, L>;
+  using Vec = typename S::Vec;
 
-  Active<T> at(const PairArgs<T>& p, T x) const {
-    Active<T> active(x, p.spline, first, p.order);
-    if (p.other >= 0) {
-      const Active<T> factor(x, p.spline, second, p.other);
-      for (int t = 0; t <= p.spline.degree; ++t) active.value[t] *= factor.value[t];
+  const int degree, order, other;
+  const Cells<T> cells;
+  const TapTable<T> first, second;
+
+  explicit Pair(const PairArgs<T>& p)
+      : degree(K ? K : p.spline.degree),
+        order(p.order),
+        other(p.other),
+        cells(p.spline),
+        first(p.spline, p.order),
+        second(p.spline, std::max(p.other, 0)) {}
+
+  // Rows of zeros before and after the functions' own, as basis.h has them: no cell is out of bounds.
+  static std::int64_t rows(const Spline& spline) { return cell_count(spline) + spline.degree; }
+
+  // taps[t][l] and cell[l] of the points x[0], x[step], ...; of the last point where there are fewer.
+  void at(const T* x, std::int64_t step, std::int64_t count, T (*taps)[L], typename S::Int* cell) const {
+    Vec points;
+    for (int l = 0; l < L; ++l) points[l] = x[std::min<std::int64_t>(l, count - 1) * step];
+    const auto located = locate<T, L>(points, cells);
+    Vec value[kMaxDegree + 1], factor[kMaxDegree + 1];
+    evaluate_taps<T, L, K>(first, degree, order, located, value);
+    if (other >= 0 && other != order) evaluate_taps<T, L, K>(second, degree, other, located, factor);
+    for (int t = 0; t <= degree; ++t) {
+      // The derivative of order `degree` is a constant that the position does not enter: NaN must.
+      const Vec v = value[t] + located.poison;
+      S::store(taps[t], other < 0 ? v : v * (other == order ? v : factor[t]));
     }
-    return active;
+    for (int l = 0; l < L; ++l) cell[l] = located.cell[l];
   }
 };
 
-template <class T>
-void pair_a(const PairArgs<T>& p, std::int64_t model, std::int64_t begin, std::int64_t end) {
-  const Pair<T> pair(p);
-  const std::int64_t I = p.n_in, M = p.spline.grid + p.spline.degree;
+template <class T, int K>
+void pair_a_of(const PairArgs<T>& p, std::int64_t model, std::int64_t begin, std::int64_t end) {
+  const Pair<T, K> pair(p);
+  constexpr int L = Pair<T, K>::L;
+  const int k = pair.degree;
+  const std::int64_t I = p.n_in, M = p.spline.grid + k;
   const T *x = p.x.at(model), *w = p.w.at(model);
   T* out = p.out + model * p.n * I;
-  for (std::int64_t s = begin; s < end; ++s)
-    for (std::int64_t i = 0; i < I; ++i) {
-      const Active<T> active = pair.at(p, x[s * I + i]);
-      T sum = T(0);
-      for (int t = active.low; t < active.high; ++t) sum += active.value[t] * w[i * M + active.origin + t];
-      out[s * I + i] = sum;
+  const std::int64_t rows = Pair<T, K>::rows(p.spline);
+  T* padded = scratch<T, 0>(rows);
+  std::fill(padded, padded + rows, T(0));
+  T taps[kMaxDegree + 1][L];
+  typename Pair<T, K>::S::Int cell[L];
+  for (std::int64_t i = 0; i < I; ++i) {
+    std::copy(w + i * M, w + (i + 1) * M, padded + k);
+    for (std::int64_t s = begin; s < end; s += L) {
+      const std::int64_t count = std::min<std::int64_t>(L, end - s);
+      pair.at(x + s * I + i, I, count, taps, cell);
+      for (std::int64_t l = 0; l < count; ++l) {
+        const T* weight = padded + cell[l];
+        T sum = T(0);
+        for (int t = 0; t <= k; ++t) sum += taps[t][l] * weight[t];
+        out[(s + l) * I + i] = sum;
+      }
     }
+  }
+}
+
+template <class T, int K>
+void pair_w_of(const PairArgs<T>& p, std::int64_t model, std::int64_t begin, std::int64_t end) {
+  const Pair<T, K> pair(p);
+  constexpr int L = Pair<T, K>::L;
+  const int k = pair.degree;
+  const std::int64_t I = p.n_in, M = p.spline.grid + k;
+  const T *x = p.x.at(model), *a = p.a.at(model);
+  T* out = p.out + model * I * M;
+  // Sums of sums of B points: the rounding error of float32 grows with B + n / B, not with n.
+  constexpr std::int64_t B = 512;
+  const std::int64_t rows = Pair<T, K>::rows(p.spline);
+  T* padded = scratch<T, 0>(rows);
+  T taps[kMaxDegree + 1][L];
+  typename Pair<T, K>::S::Int cell[L];
+  for (std::int64_t i = begin; i < end; ++i) {
+    T* total = out + i * M;
+    std::fill(total, total + M, T(0));
+    for (std::int64_t start = 0; start < p.n; start += B) {
+      const std::int64_t stop = std::min(start + B, p.n);
+      std::fill(padded, padded + rows, T(0));
+      for (std::int64_t s = start; s < stop; s += L) {
+        const std::int64_t count = std::min<std::int64_t>(L, stop - s);
+        pair.at(x + s * I + i, I, count, taps, cell);
+        for (std::int64_t l = 0; l < count; ++l) {
+          T* row = padded + cell[l];
+          const T scale = a[(s + l) * I + i];
+          for (int t = 0; t <= k; ++t) row[t] += scale * taps[t][l];
+        }
+      }
+      for (std::int64_t m = 0; m < M; ++m) total[m] += padded[k + m];
+    }
+  }
+}
+
+template <class T>
+void pair_a(const PairArgs<T>& p, std::int64_t model, std::int64_t begin, std::int64_t end) {
+  if (p.spline.degree == 3) return pair_a_of<T, 3>(p, model, begin, end);
+  pair_a_of<T, 0>(p, model, begin, end);
 }
 
 template <class T>
 void pair_w(const PairArgs<T>& p, std::int64_t model, std::int64_t begin, std::int64_t end) {
-  const Pair<T> pair(p);
-  const std::int64_t I = p.n_in, M = p.spline.grid + p.spline.degree;
-  const T *x = p.x.at(model), *a = p.a.at(model);
-  T* out = p.out + model * I * M;
-  for (std::int64_t i = begin; i < end; ++i) {
-    T* row = out + i * M;
-    std::fill(row, row + M, T(0));
-    for (std::int64_t s = 0; s < p.n; ++s) {
-      const Active<T> active = pair.at(p, x[s * I + i]);
-      for (int t = active.low; t < active.high; ++t)
-        row[active.origin + t] += a[s * I + i] * active.value[t];
-    }
-  }
+  if (p.spline.degree == 3) return pair_w_of<T, 3>(p, model, begin, end);
+  pair_w_of<T, 0>(p, model, begin, end);
 }
 
 // Sums of rows of length n, each in an order that depends on n alone.

@@ -298,3 +298,38 @@ def test_non_finite_inputs_give_nan_rows():
     x[3, 0], x[5, 1] = np.inf, np.nan
     y = network()(x)
     np.testing.assert_array_equal(np.isnan(y[:, 0]), np.isin(np.arange(12), [3, 5]))
+
+
+# --- adapting to data ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("domain", [(-1.0, 1.0), (0.0, 4.0)])
+@pytest.mark.parametrize("scheme", ["quiet", "glorot", "lecun-normalized"])
+def test_adapted_hidden_values_have_the_chosen_spread(scheme, domain):
+    key, (lo, hi) = jax.random.key(3), domain
+    model = KAN([2, 6, 7, 1], domain=domain, init=scheme, key=key)
+    x = jax.random.uniform(key, (500, 2), minval=lo, maxval=hi)
+    adapted = model.adapt(x, spread=0.3)
+    rows = x
+    for layer in adapted.layers[:-1]:
+        rows = layer(rows)
+        assert np.std(rows) == pytest.approx(0.3 * (hi - lo) / 2, rel=1e-4)
+    for name in ("r", "c", "b"):
+        last, given = (getattr(m.layers[-1], name) for m in (adapted, model))
+        np.testing.assert_array_equal(last, given)
+    ratio = adapted.layers[0].r / model.layers[0].r
+    np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("x", "spread", "message"),
+    [
+        (np.zeros((3, 2)), 0.0, "'spread' of KAN.adapt must be a positive finite number"),
+        (np.zeros((3, 2)), 0.5, "'x' of KAN.adapt must be points on which hidden values differ"),
+        (np.full((3, 2), np.nan), 0.5, "'x' of KAN.adapt must be points"),
+        (np.zeros((3, 3)), 0.5, "'x' of KAN must be an array whose last axis has 2"),
+    ],
+)
+def test_what_cannot_be_adapted(x, spread, message):
+    with pytest.raises(UserError, match=message):
+        KAN([2, 3, 1], init="quiet", key=jax.random.key(0)).adapt(x, spread)

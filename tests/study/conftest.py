@@ -1,11 +1,10 @@
 import os
 
-import pandas as pd
 import pytest
 import study_driver
+from study_rows import rows
 
 from kandle import study
-from kandle.store import Store
 
 
 class Notes:
@@ -30,24 +29,6 @@ def notes():
 @pytest.fixture
 def plan():
     return study_driver.plan()
-
-
-def rows(directory):
-    """All that a store holds but how long it took and in which order it came."""
-    with Store.open(directory) as store:
-        frame = store.frame().drop(columns=["wall_s"]).sort_values("identity", ignore_index=True)
-        curves = {k: (v.steps.tolist(), v.loss.tolist()) for k, v in store.curves().items()}
-        spectra = {
-            k: [(s.block, s.step, s.eigenvalues.tolist()) for s in v]
-            for k, v in store.spectra().items()
-        }
-    return frame, curves, spectra
-
-
-def assert_same(left, right):
-    (frame, *others), (frame_, *others_) = left, right
-    pd.testing.assert_frame_equal(frame, frame_, check_exact=True)
-    assert others == others_
 
 
 @pytest.fixture(scope="session")

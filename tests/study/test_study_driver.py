@@ -1,7 +1,7 @@
 """Retries, splitting, failed runs, resuming."""
 
 import pytest
-from conftest import assert_same, rows
+from study_rows import assert_same, rows
 
 from kandle import study
 from kandle.store import Store

@@ -4,7 +4,7 @@ import csv
 
 import pandas as pd
 import pytest
-from conftest import rows
+from study_rows import rows
 
 from kandle import study
 from kandle._errors import UserError

@@ -6,7 +6,7 @@ import time
 
 import pytest
 import study_fake
-from conftest import assert_same, rows
+from study_rows import assert_same, rows
 
 from kandle import study
 from kandle._errors import UserError

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import assert_same, rows
+from study_rows import assert_same, rows
 
 from kandle import study
 from kandle.store import Store

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import assert_same, rows
+from study_rows import assert_same, rows
 
 from kandle import study
 from kandle.store import Store

@@ -204,13 +204,39 @@ def test_float64_is_on_for_the_training_alone(tiny, small):
         assert result.model.layers[0].b.dtype == jnp.float32
 
 
-def test_prediction_in_blocks_is_prediction():
-    # In double precision, where only a wrong batch of statistics could make a difference.
-    with jax.enable_x64(True):
+@pytest.mark.parametrize(("dtype", "atol"), [("float32", 1e-6), ("float64", 1e-12)])
+def test_prediction_in_blocks_is_prediction(dtype, atol):
+    with jax.enable_x64(dtype == "float64"):
         key, x = jax.random.key(0), np.random.default_rng(0).uniform(-1, 1, (9000, 2))
-        model = KAN([2, 3, 1], key=key, init="lecun-normalized", dtype=np.float64)
-        np.testing.assert_allclose(predict(model, x), model(x), rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(predict(model, x[:5]), model(x[:5]), rtol=1e-9, atol=1e-12)
+        model = KAN([2, 3, 1], key=key, init="lecun-normalized", dtype=dtype)
+        np.testing.assert_allclose(predict(model, x), model(x), rtol=0, atol=atol)
+        np.testing.assert_allclose(predict(model, x[:5]), model(x[:5]), rtol=0, atol=atol)
+
+
+def test_prediction_keeps_frozen_statistics():
+    key, x = jax.random.key(0), np.random.default_rng(0).uniform(-1, 1, (40, 2))
+    model = KAN([2, 3, 1], key=key, init="lecun-normalized").freeze(x)
+    np.testing.assert_array_equal(predict(model, x)[:5], predict(model, x[:5]))
+
+
+def test_a_start_adapted_to_the_data(tiny, small):
+    """The scheme's spread is that of the hidden values on the training data, before any update."""
+    spreads = {}
+    for scheme in (init.Quiet(), init.Quiet(spread=0.4)):
+        started = []
+        train(
+            *(tiny, small, [(scheme, 0)]),
+            steps=1,
+            checkpoints=[0],
+            on_checkpoint=lambda step, models, started=started: started.extend(models),
+        )
+        [checkpoint] = started
+        x = tiny.arrays("float32")["x"]
+        spreads[scheme.spread] = [
+            float(np.std(x := np.asarray(layer(x)))) for layer in checkpoint.model.layers[:-1]
+        ]
+    np.testing.assert_allclose(spreads[0.4], 0.4, rtol=1e-5)
+    assert not np.isclose(spreads[None], 0.4, rtol=0.05).any()
 
 
 # --- divergence --------------------------------------------------------------------------------

@@ -95,6 +95,8 @@ def _fit(
         init=scheme,
         key=jax.random.key(s.seed),
     )
+    if scheme.spread is not None:
+        model = model.adapt(x, scheme.spread)
     population = Population([model], data, objective, optimizer=s.optimizer())
 
     def told(done: int, losses: np.ndarray) -> None:

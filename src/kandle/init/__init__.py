@@ -12,6 +12,7 @@ from kandle.init._draw import draw_scaled
 from kandle.init._glorot import Glorot
 from kandle.init._lecun import LeCun
 from kandle.init._power_law import PowerLaw
+from kandle.init._quiet import Quiet
 from kandle.init._registry import SCHEMES, from_dict, get, to_dict
 from kandle.init._scheme import Scheme
 from kandle.splines import Inputs, Moments, Normal, Sample, Uniform
@@ -25,6 +26,7 @@ __all__ = [
     "Moments",
     "Normal",
     "PowerLaw",
+    "Quiet",
     "Sample",
     "Scheme",
     "Uniform",

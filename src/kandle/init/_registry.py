@@ -9,6 +9,7 @@ from kandle.init._baseline import Baseline
 from kandle.init._glorot import Glorot
 from kandle.init._lecun import LeCun
 from kandle.init._power_law import PowerLaw
+from kandle.init._quiet import Quiet
 from kandle.init._scheme import Scheme
 
 SCHEMES: dict[str, type[Scheme]] = {
@@ -17,6 +18,7 @@ SCHEMES: dict[str, type[Scheme]] = {
     "lecun-normalized": LeCun,
     "glorot": Glorot,
     "power-law": PowerLaw,
+    "quiet": Quiet,
 }
 
 # What a name says beyond its class.

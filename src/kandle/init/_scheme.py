@@ -38,6 +38,11 @@ class Scheme(abc.ABC):
         """Whether the layer standardises its basis functions over the batch (Eq. 4)."""
         return False
 
+    @property
+    def spread(self) -> float | None:
+        """To what spread training adapts a network to its data first (`KAN.adapt`), if at all."""
+        return None
+
     @abc.abstractmethod
     def scales_from_moments(self, n_in: int, n_out: int, moments: Moments) -> Scales:
         """(σ_r, σ_b) of a layer whose functions and inputs have these moments.

@@ -17,6 +17,11 @@ def check_scheme(scheme: str | Scheme) -> Scheme:
             f"Scheme {found.name!r} standardises the basis functions inside the layer: it needs "
             "Kandle's own KAN and cannot start a layer of another library."
         )
+    if found.spread is not None:
+        raise UserError(
+            f"'spread' of scheme {found.name!r} adapts Kandle's own KAN to data: it must be None "
+            f"for a layer of another library. Got {found.spread!r} instead."
+        )
     return found
 
 

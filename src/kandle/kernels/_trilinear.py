@@ -169,6 +169,8 @@ def _pair_jvp(mode, primals, tangents, *, basis, order, other):
         terms.append(bind(x, p_dot, order=order, other=other))
     if not isinstance(x_dot, ad.Zero):
         raised = [(order + 1, other)] + ([(order, other + 1)] if other >= 0 else [])
+        if order == other:  # the derivative of a square: both terms are one
+            raised, x_dot = raised[:1], 2 * x_dot
         for first, second in raised:
             if max(first, second) > basis.degree:
                 continue

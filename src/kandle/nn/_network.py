@@ -1,6 +1,7 @@
 """The network: layers one after the other, with all that a caller asks of them."""
 
 import itertools
+import math
 import numbers
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
@@ -8,6 +9,7 @@ from typing import Any, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from kandle import kernels
@@ -161,6 +163,43 @@ class KAN(eqx.Module):
             frozen.append(layer.freeze(rows))
             rows = jnp.concatenate([frozen[-1](block) for block in blocks(rows)])
         return KAN.from_layers(frozen)
+
+    def adapt(self, x: Float[ArrayLike, "... n_in"], spread: float = 0.5) -> "KAN":
+        """The network with its hidden layers rescaled so that their outputs fill the splines alike.
+
+        One forward pass, layer by layer: r, b and bias of each hidden layer are multiplied by one
+        number, so that its outputs on x, all units together, have the standard deviation
+        `spread` times half the length of the interval that the next layer's splines divide. The
+        last layer, whose outputs no spline takes in, stays as it is.
+
+        Args:
+            x: a sample of the inputs, (..., n_in).
+            spread: the wanted standard deviation in half-widths; 0.58 is that of a uniform law.
+        """
+        real = isinstance(spread, numbers.Real) and not isinstance(spread, bool)
+        if not real or not 0 < float(spread) < math.inf:
+            raise must("'spread' of KAN.adapt", "a positive finite number", spread)
+        rows, _ = self._rows(x)
+        adapted = []
+        for layer, after in itertools.pairwise(self.layers):
+            lo, hi = after.basis.domain
+            values = jnp.concatenate([layer(block) for block in blocks(rows)])
+            deviation = float(np.std(np.asarray(values, np.float64)))
+            if not 0 < deviation < math.inf:
+                told = f"a standard deviation of {deviation:g}"
+                raise must("'x' of KAN.adapt", "points on which hidden values differ", told)
+            scale = float(spread) * (hi - lo) / 2 / deviation
+            scaled = [w if w is None else w * scale for w in (layer.r, layer.b, layer.bias)]
+            adapted.append(
+                eqx.tree_at(
+                    lambda layer: (layer.r, layer.b, layer.bias),
+                    layer,
+                    scaled,
+                    is_leaf=lambda leaf: leaf is None,
+                )
+            )
+            rows = values * scale
+        return KAN.from_layers([*adapted, self.layers[-1]])
 
     def _rows(self, x: ArrayLike) -> tuple[Float[Array, "N n_in"], tuple[int, ...]]:
         x = jnp.asarray(x, self.dtype)

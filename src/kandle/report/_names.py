@@ -10,6 +10,7 @@ SCHEMES = {
     "lecun-normalized": "LeCun–normalized",
     "glorot": "Glorot",
     "power-law": "Power law",
+    "quiet": "Quiet",
 }
 METRICS = {"loss": "Loss", "l2": "L²", "both": "Both"}
 SMALL = {"G": 5, "width": 8, "depth": 2}

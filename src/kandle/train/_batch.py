@@ -49,18 +49,8 @@ def train_batch(
 ) -> dict[int, Result]:
     """Train members of one program, all normalized or none; keys are their places in the whole."""
     started = time.perf_counter()
-    s, problem = settings, settings.problem
-    networks = [
-        s.architecture.network(
-            problem.n_in,
-            problem.n_out,
-            get_scheme(m.scheme),
-            m.seed,
-            dtype=s.dtype,
-            backend=s.backend,
-        )
-        for m in members.values()
-    ]
+    s = settings
+    networks = [_started(s, m) for m in members.values()]
     program = Program.of(networks[0], s.objective, s.optimizer, s.backend)
     data = {name: jnp.asarray(s.data[name]) for name in s.objective.arrays}
     initial = program.start(networks, data)
@@ -79,6 +69,17 @@ def train_batch(
         result.extra = extra
         result.wall_s = (time.perf_counter() - started) / len(members)
     return dict(zip(members, results, strict=True))
+
+
+def _started(settings: Settings, member: Member) -> KAN:
+    """The network before its first update, adapted to the data where its scheme asks for it."""
+    s, scheme = settings, get_scheme(member.scheme)
+    network = s.architecture.network(
+        *(s.problem.n_in, s.problem.n_out, scheme, member.seed), dtype=s.dtype, backend=s.backend
+    )
+    if scheme.spread is None:
+        return network
+    return network.adapt(s.data[s.objective.arrays[0]], scheme.spread)
 
 
 def chunks(

@@ -31,9 +31,13 @@ def _forward(model: KAN, x):
 
 
 def predict(model: KAN, x: np.ndarray) -> np.ndarray:
-    """The model's outputs in its own precision; a normalized model sees all of x as one batch."""
+    """The model's outputs in its own precision.
+
+    A normalized model sees all of x as one batch, unless it is frozen.
+    """
     x = np.asarray(x, model.dtype)
-    model = model.freeze(x)
+    if any(layer.normalized and layer.mean is None for layer in model.layers):
+        model = model.freeze(x)
     outputs = []
     for start in range(0, len(x), BLOCK):
         block = x[start : start + BLOCK]

@@ -3,7 +3,7 @@
 An objective is a small frozen object, equal to another if it compiles to the same program: all data
 are arguments. It has
 
-    arrays            names of the problem's arrays that it reads
+    arrays            names of the problem's arrays that it reads, the inputs first
     start(data)       the residual-based weights before the first step
     loss(model, data, weights, backend) -> (loss, weights after the step)
 """

@@ -25,6 +25,7 @@ SCHEMES = {
     "lecun-normalized": ("#CC79A7", (0, (5, 1, 1, 1))),
     "glorot": ("#0072B2", (0, (6, 1, 1.5, 1))),
     "power-law": ("#D55E00", "solid"),
+    "quiet": ("#009E73", (0, (3, 1, 1, 1, 1, 1))),
 }
 INITIAL, INTERMEDIATE, FINAL = "#0B4FA0", "#44AA99", "#117733"
 COLOUR_MAP = "viridis"
