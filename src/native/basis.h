@@ -46,6 +46,13 @@ struct TapTable {
   }
 };
 
+// The q-th derivatives in u of the four cubics that live in a cell, at its centre: on it their sum with
+// the weights w_t is, with v = u - 1/2, D0 + v D1 + v^2/2 D2 + v^3/6 D3, D_q = sum_t kCubic[t][q] w_t.
+inline constexpr double kCubic[4][4] = {{1.0 / 48, -1.0 / 8, 1.0 / 2, -1.0},
+                                        {23.0 / 48, -5.0 / 8, -1.0 / 2, 3.0},
+                                        {23.0 / 48, 5.0 / 8, -1.0 / 2, -3.0},
+                                        {1.0 / 48, 1.0 / 8, 1.0 / 2, 1.0}};
+
 inline std::int64_t cell_count(const Spline& spline) { return spline.grid + 2 * spline.degree + 1; }
 
 // Where the cells are. Kernels copy it, because a store through a pointer could change what they only

@@ -1,9 +1,7 @@
 // The fused layer backward: the gradients of its inputs and of its weights.
 //
-// Where the outputs fill several vectors, the samples of a block are first sorted by cell (a counting
-// sort, stable), so that the gradient of a cell's weights is summed in registers and the cell's weights
-// are loaded once for all of its samples. Where they fill one, sorting costs more than it saves: each
-// sample adds to its cell's rows in memory.
+// The samples of a block are first sorted by cell (a counting sort, stable), so that the gradient of a
+// cell's weights is summed in registers and the cell's weights are loaded once for all of its samples.
 #pragma once
 
 #include "jet.h"
@@ -18,18 +16,20 @@ struct Gradient : Jet<T, L, K, D, S> {
   using Base::C, Base::kOrders, Base::kMaxTaps, Base::kTableLanes, Base::kGroup;
   using typename Base::Out, typename Base::Vec, typename Base::Tab;
   static constexpr std::int64_t B = C == 1 ? 512 : 256;
-  // Samples that follow each other add to different copies of the sums, so that points of one cell do
-  // not wait for each other.
-  static constexpr int kCopies = 2;
 
-  explicit Gradient(const JetArgs<T>& a) : Base(a) {}
+  T centre[4][4];  // kCubic with derivatives in x
+
+  explicit Gradient(const JetArgs<T>& a) : Base(a) {
+    const double scale = a.spline.grid / (a.spline.hi - a.spline.lo);
+    for (int t = 0; t < 4; ++t)
+      for (int q = 0; q < 4; ++q) centre[t][q] = static_cast<T>(kCubic[t][q] * std::pow(scale, q));
+  }
 
   struct Run {
     const T* g;                  // gradients of the block, (C, samples, outputs)
     std::int64_t g_pitch;        // elements from one sample to the next
     std::int64_t g_component;
     const std::int32_t* sample;  // where the s-th sorted point is among the block's samples
-    const std::int32_t* cells;   // of points in their own order
     const T *forward, *phi, *x;  // tables of the points
     std::int64_t begin, end;     // the sorted points of one cell
   };
@@ -61,15 +61,22 @@ struct Gradient : Jet<T, L, K, D, S> {
   }
 
   // Adds to sums[c] the lanes of the gradient with respect to component c of the s-th point: one vector
-  // of outputs, whose gradients are at g and whose weights are given tap by tap.
+  // of outputs, whose gradients are at g and whose weights are given tap by tap; of cubics, the
+  // residual's and then the derivatives at the centre of the cell.
   template <class Weight>
   void add_input_gradient(const Run& run, std::int64_t s, const T* g, const Weight& weight, Vec* sums) const {
     const int n_taps = K ? K + 2 : taps;
     Vec f[kOrders];
-    for (int order = 0; order < kOrders; ++order) {
-      f[order] = run.phi[(order * n_taps) * B + s] * weight(0);
-#pragma GCC unroll 7
-      for (int t = 1; t < n_taps; ++t) f[order] += run.phi[(order * n_taps + t) * B + s] * weight(t);
+    if constexpr (K == 3) {
+      const T offset = run.phi[s];
+      f[0] = weight(1) + weight(2) * offset + weight(3) * run.phi[B + s] + weight(0) * run.phi[2 * B + s];
+      if constexpr (kOrders > 1) f[1] = weight(2) + weight(3) * offset + weight(0) * run.phi[3 * B + s];
+      if constexpr (kOrders > 2) f[2] = weight(3) + weight(0) * run.phi[4 * B + s];
+    } else {
+      for (int order = 0; order < kOrders; ++order) {
+        f[order] = run.phi[(order * n_taps) * B + s] * weight(0);
+        for (int t = 1; t < n_taps; ++t) f[order] += run.phi[(order * n_taps + t) * B + s] * weight(t);
+      }
     }
     Vec gradient[C];
     for (int c = 0; c < C; ++c) gradient[c] = Out::load(g + c * run.g_component);
@@ -95,9 +102,19 @@ struct Gradient : Jet<T, L, K, D, S> {
                       bool fresh) const {
     const int n_taps = K ? K + 2 : taps;
     Vec weight[Chunk][kMaxTaps];
-    for (int t = 0; t < n_taps; ++t)
-      for (int v = 0; v < Chunk; ++v)
-        weight[v][t] = Out::load((t ? cell + (t - 1) * padded : residual_row) + column + v * L);
+    for (int v = 0; v < Chunk; ++v) {
+      const auto tap = [&](int t) { return Out::load((t ? cell + (t - 1) * padded : residual_row) + column + v * L); };
+      weight[v][0] = tap(0);
+      for (int t = 1; t < n_taps; ++t) {
+        if constexpr (K == 3) {
+          if (t == n_taps - 1) break;  // three derivatives of four functions
+          weight[v][t] = centre[0][t] * tap(1);
+          for (int j = 1; j < 4; ++j) weight[v][t] += centre[j][t] * tap(1 + j);
+        } else {
+          weight[v][t] = tap(t);
+        }
+      }
+    }
     for (std::int64_t s = run.begin; s < run.end; ++s) {
       const T* g = run.g + run.sample[s] * run.g_pitch + column;
       Vec sums[C] = {};
@@ -136,47 +153,6 @@ struct Gradient : Jet<T, L, K, D, S> {
         order[counters[q * n_cells + cells[q * part + s]]++] = static_cast<std::int32_t>(q * part + s);
     for (std::int64_t s = kParts * part; s < count; ++s)
       order[counters[(kParts - 1) * n_cells + cells[s]]++] = static_cast<std::int32_t>(s);
-  }
-
-  // One vector of outputs, points in their own order: dw holds kCopies sets of rows.
-  void scatter_weight_gradient(const Run& run, std::int64_t count, T* dw) const {
-    const int n_taps = K ? K + 2 : taps;
-    const std::int64_t copy = rows * L;
-    Vec residual[kCopies];
-    for (int k = 0; k < kCopies; ++k) residual[k] = Out::load(dw + k * copy);
-    const auto add = [&](std::int64_t s, int k) {
-      T* cell = dw + k * copy + (1 + run.cells[s]) * static_cast<std::int64_t>(L);
-      Vec acc[kMaxTaps];
-      acc[0] = residual[k];
-#pragma GCC unroll 7
-      for (int t = 1; t < n_taps; ++t) acc[t] = Out::load(cell + (t - 1) * L);
-#pragma GCC unroll 5
-      for (int c = 0; c < C; ++c) {
-        const Vec gradient = Out::load(run.g + s * run.g_pitch + c * run.g_component);
-#pragma GCC unroll 7
-        for (int t = 0; t < n_taps; ++t) acc[t] += run.forward[(c * n_taps + t) * B + s] * gradient;
-      }
-      residual[k] = acc[0];
-#pragma GCC unroll 7
-      for (int t = 1; t < n_taps; ++t) Out::store(cell + (t - 1) * L, acc[t]);
-    };
-    std::int64_t s = 0;
-    for (; s + kCopies <= count; s += kCopies)
-#pragma GCC unroll 4
-      for (int k = 0; k < kCopies; ++k) add(s + k, k);
-    for (int k = 0; s < count; ++s, ++k) add(s, k);
-    for (int k = 0; k < kCopies; ++k) Out::store(dw + k * copy, residual[k]);
-  }
-
-  void gather_input_gradient(const Run& run, std::int64_t count, const T* w, T* q) const {
-    for (std::int64_t s = 0; s < count; ++s) {
-      const T* cell = w + run.cells[s] * static_cast<std::int64_t>(L);
-      Vec sums[C] = {};
-      // The cell's rows are 1 + cells[s] and following, row 0 is the residual's.
-      add_input_gradient(run, s, run.g + s * run.g_pitch,
-                         [&](int t) { return Out::load(t ? cell + t * L : w); }, sums);
-      for (int c = 0; c < C; ++c) Out::store(q + (c * B + s) * L, sums[c]);
-    }
   }
 
   // A thread's buffers for one block.
@@ -238,34 +214,22 @@ struct Gradient : Jet<T, L, K, D, S> {
       }
   }
 
-  void unsorted_feature(const Block& k, Run& run, const T* x, std::int64_t count, const T* w, T* dw, T* dx) const {
-    this->template tabulate<true>(x, round_up(count, kTableLanes), B, k.forward, k.phi, k.cells);
-    run.x = x;
-    if (dw) scatter_weight_gradient(run, count, dw);
-    if (!w) return;
-    gather_input_gradient(run, count, w, k.q);
-    for (int c = 0; c < C; ++c)
-      for (std::int64_t s = 0; s < count; s += L)
-        Out::store(dx + c * B + s, lane_sums<T, L>(k.q + (c * B + s) * L));
-  }
-
   void backward(std::int64_t model, std::int64_t begin, std::int64_t end) const {
     const std::int64_t n_in = args.n_in, n_out = args.n_out, n = args.n;
-    const bool want_x = args.dx != nullptr, want_w = args.dbias != nullptr, one_vector = padded == L;
+    const bool want_x = args.dx != nullptr, want_w = args.dbias != nullptr;
     const std::int64_t feature = rows * padded, features = end - begin;
-    const std::int64_t sums = one_vector ? kCopies * feature : feature;
     const T *source = args.x.at(model), *gradients = args.g.at(model);
     T* packed = scratch<T, 0>(want_x ? features * feature : 0);
     if (want_x)
       for (std::int64_t i = begin; i < end; ++i) this->pack(model, i, packed + (i - begin) * feature);
-    T* dw = scratch<T, 1>(want_w ? features * sums : 0);
-    if (want_w) std::fill(dw, dw + features * sums, T(0));
+    T* dw = scratch<T, 1>(want_w ? features * feature : 0);
+    if (want_w) std::fill(dw, dw + features * feature, T(0));
     T* copies = padded == n_out ? nullptr : scratch<T, 2>(C * B * padded);
     const Block k = make_block();
     for (std::int64_t start = 0; start < n; start += B) {
       const std::int64_t count = std::min(B, n - start);
       Run run{};
-      run.forward = k.forward, run.phi = k.phi, run.sample = k.order, run.cells = k.cells;
+      run.forward = k.forward, run.phi = k.phi, run.sample = k.order;
       run.g = gradients + start * n_out, run.g_pitch = n_out, run.g_component = n * n_out;
       if (copies) {
         for (int c = 0; c < C; ++c)
@@ -283,10 +247,10 @@ struct Gradient : Jet<T, L, K, D, S> {
         for (std::int64_t j = 0; j < width; ++j) {
           const std::int64_t i = group - begin + j;
           const T* w = want_x ? packed + i * feature : nullptr;
-          T* sum = want_w ? dw + i * sums : nullptr;
+          T* sum = want_w ? dw + i * feature : nullptr;
           const T* x = k.x + j * C * B;
           T* dx = k.dx + j * C * B;
-          one_vector ? unsorted_feature(k, run, x, count, w, sum, dx) : sorted_feature(k, run, x, count, w, sum, dx);
+          sorted_feature(k, run, x, count, w, sum, dx);
         }
         if (want_x)
           for (int c = 0; c < C; ++c)
@@ -295,12 +259,7 @@ struct Gradient : Jet<T, L, K, D, S> {
       }
     }
     if (!want_w) return;
-    for (std::int64_t i = 0; i < features; ++i) {
-      T* sum = dw + i * sums;
-      for (std::int64_t copy = feature; copy < sums; copy += feature)
-        for (std::int64_t j = 0; j < feature; ++j) sum[j] += sum[copy + j];
-      unpack(model, begin + i, sum);
-    }
+    for (std::int64_t i = 0; i < features; ++i) unpack(model, begin + i, dw + i * feature);
     if (begin == 0) bias_gradient(model);
   }
 
@@ -322,21 +281,7 @@ struct Gradient : Jet<T, L, K, D, S> {
   }
 
   void bias_gradient(std::int64_t model) const {
-    const std::int64_t n = args.n, n_out = args.n_out;
-    const T* g = args.g.at(model);
-    T* out = args.dbias + model * n_out;
-    std::int64_t o = 0;
-    for (; o + L <= n_out; o += L) {
-      // Four sums a column: shorter chains, and smaller rounding errors.
-      Vec sums[4] = {};
-      for (std::int64_t s = 0; s < n; ++s) sums[s % 4] += Out::load(g + s * n_out + o);
-      Out::store(out + o, (sums[0] + sums[1]) + (sums[2] + sums[3]));
-    }
-    for (; o < n_out; ++o) {
-      T sums[4] = {};
-      for (std::int64_t s = 0; s < n; ++s) sums[s % 4] += g[s * n_out + o];
-      out[o] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    }
+    sum_columns<T, L>(args.g.at(model), args.n, args.n_out, args.dbias + model * args.n_out);
   }
 };
 

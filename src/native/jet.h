@@ -65,7 +65,9 @@ struct Jet {
   }
 
   // x[c][s] holds the components of `count` points; coefficients of the forward sums go to
-  // forward[c][t][s] and, with Backward, those of phi^(v) to phi[v-1][t][s] for v = 1 .. kOrders.
+  // forward[c][t][s] and, with Backward, those of phi^(v) to phi[v-1][t][s] for v = 1 .. kOrders. Of
+  // cubics, phi holds instead what their Taylor polynomials need: x - x_0 with x_0 the centre of the
+  // cell, half its square, and the derivatives of R.
   template <bool Backward>
   void tabulate(const T* x, std::int64_t count, std::int64_t pitch, T* forward, T* phi,
                 std::int32_t* cells) const {
@@ -78,6 +80,7 @@ struct Jet {
       for (int c = 0; c < C; ++c) in[c] = Tab::load(x + c * pitch + s);
       const auto at = locate<T, kTableLanes>(in[0], grid);
       if (cells) store_cells(at, cells + s);
+      constexpr int kTabled = K == 3 ? kOrders : kTop;
       TabVec values[kTop][kMaxTaps], residual[kTop];
       if (residuals) {
         evaluate_silu<T, kTableLanes, kTop>(in[0], residual);
@@ -85,7 +88,7 @@ struct Jet {
         for (int v = 0; v < kTop; ++v) residual[v] = TabVec{};
       }
 #pragma GCC unroll 4
-      for (int v = 0; v < kTop; ++v) {
+      for (int v = 0; v < kTabled; ++v) {
         values[v][0] = residual[v];
         evaluate_taps<T, kTableLanes, K>(polynomials[v], degree, v, at, values[v] + 1);
       }
@@ -98,8 +101,14 @@ struct Jet {
         for (int d = 0; d < S; ++d)
           Tab::store(out + (1 + D + d) * component,
                      values[2][t] * (in[1 + d] * in[1 + d]) + values[1][t] * in[1 + D + d]);
-        if constexpr (Backward)
+        if constexpr (Backward && K != 3)
           for (int v = 1; v < kTop; ++v) Tab::store(phi + ((v - 1) * taps + t) * pitch + s, values[v][t]);
+      }
+      if constexpr (Backward && K == 3) {
+        const TabVec offset = (at.u - T(0.5)) / grid.inverse;
+        Tab::store(phi + s, offset);
+        Tab::store(phi + pitch + s, T(0.5) * (offset * offset));
+        for (int v = 1; v < kTop; ++v) Tab::store(phi + (1 + v) * pitch + s, residual[v]);
       }
     }
   }

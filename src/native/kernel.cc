@@ -6,6 +6,7 @@
 #include "general.h"
 #include "gradient.h"
 #include "narrow.h"
+#include "slim.h"
 
 #define KANDLE_STRING_(x) #x
 #define KANDLE_STRING(x) KANDLE_STRING_(x)
@@ -29,21 +30,27 @@ void with_jet(const JetArgs<T>& a, Work work) {
   return work(Gradient<T, L, 3, 2, 2>(a));
 }
 
-template <class T, class Work>
-void with_narrow(const JetArgs<T>& a, Work work) {
-  if (a.first == 0) return work(Narrow<T, 0, 0>(a));
-  if (a.first == 1) return work(Narrow<T, 1, 1>(a));
-  if (a.second == 1) return work(Narrow<T, 2, 1>(a));
-  return work(Narrow<T, 2, 2>(a));
+// Cubics with few outputs have layouts of their own.
+template <class T, template <class, int, int> class Layout, class Work>
+void with_cubic(const JetArgs<T>& a, Work work) {
+  if (a.first == 0) return work(Layout<T, 0, 0>(a));
+  if (a.first == 1) return work(Layout<T, 1, 1>(a));
+  if (a.second == 1) return work(Layout<T, 2, 1>(a));
+  return work(Layout<T, 2, 2>(a));
 }
 
-// One output has a layout of its own; few outputs fill only half of a vector.
+template <class T, int D, int S>
+using Slim1 = Slim<T, kLanes<T>, D, S>;
+template <class T, int D, int S>
+using SlimHalf = Slim<T, std::max(kLanes<T> / 2, 2), D, S>;
+
 template <class T, class Work>
 void dispatch(const JetArgs<T>& a, Work work) {
   constexpr int L = kLanes<T>;
-  if (a.n_out == 1 && a.spline.degree == 3) return with_narrow(a, work);
-  if constexpr (L > 4) {
-    if (a.n_out <= L / 2) return with_jet<T, L / 2>(a, work);
+  if (a.spline.degree == 3) {
+    if (a.n_out == 1) return with_cubic<T, Narrow>(a, work);
+    if (L > 4 && a.n_out <= L / 2) return with_cubic<T, SlimHalf>(a, work);
+    if (a.n_out <= L) return with_cubic<T, Slim1>(a, work);
   }
   with_jet<T, L>(a, work);
 }

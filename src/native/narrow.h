@@ -1,9 +1,10 @@
 // The layer with one output and cubic splines: lanes run over samples, because there are no outputs to
 // run over.
 //
-// The four weights of a point's cell are one short row. The rows of a vector of points are loaded and
-// transposed, so that weight t of all points is one vector; gradients go the other way, into one short
-// row of sums a cell.
+// As for few outputs (slim.h), a cell's functions are one Taylor polynomial, here of four numbers: one
+// short row. The rows of a vector of points are loaded and transposed, so that D_q of all points is one
+// vector; gradients go the other way, into one short row of moments a cell. All derivatives are with
+// respect to u.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@ inline void gather_rows(const T* base, const std::int32_t* cells, typename Simd<
   if constexpr (L == 8) {
     typename Simd<T, 8>::Vec c[4];
     for (int j = 0; j < 4; ++j)
-      c[j] = __builtin_shufflevector(Row::load(base + cells[j]), Row::load(base + cells[j + 4]), 0, 1, 2, 3, 4,
+      c[j] = __builtin_shufflevector(Row::load(base + 4 * cells[j]), Row::load(base + 4 * cells[j + 4]), 0, 1, 2, 3, 4,
                                      5, 6, 7);
     const auto t0 = __builtin_shufflevector(c[0], c[1], 0, 8, 1, 9, 4, 12, 5, 13);
     const auto t1 = __builtin_shufflevector(c[0], c[1], 2, 10, 3, 11, 6, 14, 7, 15);
@@ -33,7 +34,7 @@ inline void gather_rows(const T* base, const std::int32_t* cells, typename Simd<
     out[3] = __builtin_shufflevector(t1, t3, 2, 3, 10, 11, 6, 7, 14, 15);
   } else {
     for (int l = 0; l < L; ++l)
-      for (int t = 0; t < 4; ++t) out[t][l] = base[cells[l] + t];
+      for (int t = 0; t < 4; ++t) out[t][l] = base[4 * static_cast<std::int64_t>(cells[l]) + t];
   }
 }
 
@@ -79,33 +80,34 @@ struct Narrow {
 
   const JetArgs<T>& args;
   const Cells<T> cell_grid;
-  const std::int64_t n_basis, n_cells, rows;
-  const std::array<TapTable<T>, kOrders + 1> tables;
+  const std::int64_t n_basis, n_cells, size;  // `size` numbers of a feature: four a cell
 
   explicit Narrow(const JetArgs<T>& a)
       : args(a),
         cell_grid(a.spline),
         n_basis(a.spline.grid + kDegree),
-        n_cells(a.spline.grid + 2 * kDegree + 1),
-        rows(n_cells + kDegree),
-        tables(make_tables(a.spline, std::make_index_sequence<kOrders + 1>{})) {}
-
-  template <std::size_t... I>
-  static std::array<TapTable<T>, kOrders + 1> make_tables(const Spline& s, std::index_sequence<I...>) {
-    return {TapTable<T>(s, static_cast<int>(I))...};
-  }
+        n_cells(cell_count(a.spline)),
+        size(4 * n_cells) {}
 
   void pack(std::int64_t model, std::int64_t i, T* out) const {
-    std::fill(out, out + rows, T(0));
+    T* weights = scratch<T, 3>(n_cells + kDegree);
+    std::fill(weights, weights + n_cells + kDegree, T(0));
     const T scale = args.c.at(model)[i];
     const T* b = args.b.at(model) + i * n_basis;
-    for (std::int64_t j = 0; j < n_basis; ++j) out[kDegree + j] = scale * b[j];
+    for (std::int64_t j = 0; j < n_basis; ++j) weights[kDegree + j] = scale * b[j];
+    for (std::int64_t j = 0; j < n_cells; ++j)
+      for (int q = 0; q < 4; ++q) {
+        T sum = T(0);
+        for (int t = 0; t < 4; ++t) sum += T(kCubic[t][q]) * weights[j + t];
+        out[4 * j + q] = sum;
+      }
   }
 
   struct Point {
-    Vec x[C];
+    Vec x[C];  // the point, and its other components in u
     std::int32_t cells[L];
-    Vec taps[kOrders + 1][4], residual[kOrders + 1];
+    Vec v, half, sixth;  // v, v^2/2, v^3/6
+    Vec residual[kOrders + 1];
     Vec phi[kOrders + 1];  // phi, phi', ... at the point
   };
 
@@ -114,20 +116,25 @@ struct Narrow {
     const auto at = locate<T, L>(p.x[0], grid);
     const auto narrow = __builtin_convertvector(at.cell, typename V::Index);
     std::memcpy(p.cells, &narrow, sizeof narrow);
-    Vec weights[4];
-    gather_rows<T, L>(w, p.cells, weights);
+    Vec d[4];
+    gather_rows<T, L>(w, p.cells, d);
     if (args.residual) {
       evaluate_silu<T, L, Orders>(p.x[0], p.residual);
     } else {
-      for (int v = 0; v < Orders; ++v) p.residual[v] = at.poison;
+      for (int order = 0; order < Orders; ++order) p.residual[order] = at.poison;
     }
-#pragma GCC unroll 4
-    for (int v = 0; v < Orders; ++v) {
-      evaluate_taps<T, L, kDegree>(tables[v], kDegree, v, at, p.taps[v]);
-      Vec sum = p.residual[v] * r;
-      for (int t = 0; t < 4; ++t) sum += p.taps[v][t] * weights[t];
-      p.phi[v] = sum;
-    }
+    const T inverse = T(1) / grid.inverse;
+    T unit = T(1);
+    for (int order = 1; order < Orders; ++order) p.residual[order] *= unit *= inverse;
+    for (int c = 1; c < C; ++c) p.x[c] *= grid.inverse;
+    p.v = at.u - T(0.5);
+    const Vec square = p.v * p.v;
+    p.half = T(0.5) * square;
+    p.sixth = T(1.0 / 6) * (square * p.v);
+    p.phi[0] = d[0] + d[1] * p.v + d[2] * p.half + d[3] * p.sixth + p.residual[0] * r;
+    if constexpr (Orders > 1) p.phi[1] = d[1] + d[2] * p.v + d[3] * p.half + p.residual[1] * r;
+    if constexpr (Orders > 2) p.phi[2] = d[2] + d[3] * p.v + p.residual[2] * r;
+    if constexpr (Orders > 3) p.phi[3] = d[3] + p.residual[3] * r;
   }
 
   // The samples of up to L features, each feature's contiguous.
@@ -140,8 +147,8 @@ struct Narrow {
 
   void forward(std::int64_t model, std::int64_t begin, std::int64_t end) const {
     const std::int64_t n = args.n, n_in = args.n_in;
-    T* w = scratch<T, 0>(n_in * rows);
-    for (std::int64_t i = 0; i < n_in; ++i) pack(model, i, w + i * rows);
+    T* w = scratch<T, 0>(n_in * size);
+    for (std::int64_t i = 0; i < n_in; ++i) pack(model, i, w + i * size);
     const T *source = args.x.at(model), *r = args.r.at(model);
     const T bias = args.bias.at(model)[0];
     T* target = args.y + model * C * n;
@@ -157,7 +164,7 @@ struct Narrow {
         for (std::int64_t s = 0; s < count; s += L) {
           Point p;
           for (int c = 0; c < C; ++c) p.x[c] = V::load(&x[c][s]);
-          evaluate<kOrders>(p, grid, w + i * rows, r[i]);
+          evaluate<kOrders>(p, grid, w + i * size, r[i]);
           V::store(&y[0][s], V::load(&y[0][s]) + p.phi[0]);
           for (int d = 0; d < D; ++d) V::store(&y[1 + d][s], V::load(&y[1 + d][s]) + p.phi[1] * p.x[1 + d]);
           for (int d = 0; d < S; ++d)
@@ -170,10 +177,10 @@ struct Narrow {
   }
 
   void backward(std::int64_t model, std::int64_t begin, std::int64_t end) const {
-    const std::int64_t n = args.n, n_in = args.n_in, features = end - begin, copy = 4 * n_cells;
+    const std::int64_t n = args.n, n_in = args.n_in, features = end - begin, copy = size;
     const bool want_x = args.dx != nullptr, want_w = args.dbias != nullptr;
-    T* w = scratch<T, 0>(features * rows);
-    for (std::int64_t i = begin; i < end; ++i) pack(model, i, w + (i - begin) * rows);
+    T* w = scratch<T, 0>(features * size);
+    for (std::int64_t i = begin; i < end; ++i) pack(model, i, w + (i - begin) * size);
     T* sums = scratch<T, 1>(features * kCopies * copy);
     std::fill(sums, sums + features * kCopies * copy, T(0));
     T* residual_sums = scratch<T, 2>(features * L);
@@ -198,7 +205,7 @@ struct Narrow {
           Point p;
           Vec gradient[C];
           for (int c = 0; c < C; ++c) p.x[c] = V::load(&x[c][s]), gradient[c] = V::load(&g[c][s]);
-          evaluate<kOrders + 1>(p, grid, w + (i - begin) * rows, r[i]);
+          evaluate<kOrders + 1>(p, grid, w + (i - begin) * size, r[i]);
           // What multiplies phi' and phi'' in the sum of all components times their gradients.
           Vec slope{}, bend{};
           for (int d = 0; d < D; ++d) slope += gradient[1 + d] * p.x[1 + d];
@@ -207,12 +214,9 @@ struct Narrow {
             bend += gradient[1 + D + d] * (p.x[1 + d] * p.x[1 + d]);
           }
           if (want_w) {
-            Vec rows_of[4];
-            for (int t = 0; t < 4; ++t) {
-              rows_of[t] = gradient[0] * p.taps[0][t];
-              if constexpr (D > 0) rows_of[t] += slope * p.taps[1][t];
-              if constexpr (S > 0) rows_of[t] += bend * p.taps[2][t];
-            }
+            Vec rows_of[4] = {gradient[0], gradient[0] * p.v, gradient[0] * p.half, gradient[0] * p.sixth};
+            if constexpr (D > 0) rows_of[1] += slope, rows_of[2] += slope * p.v, rows_of[3] += slope * p.half;
+            if constexpr (S > 0) rows_of[2] += bend, rows_of[3] += bend * p.v;
             scatter_rows<T, L, kCopies>(rows_of, p.cells, copy, cell_sums);
             residual_sum += gradient[0] * p.residual[0];
             if constexpr (D > 0) residual_sum += slope * p.residual[1];
@@ -222,13 +226,13 @@ struct Narrow {
             Vec sum = gradient[0] * p.phi[1];
             if constexpr (D > 0) sum += slope * p.phi[2];
             if constexpr (S > 0) sum += bend * p.phi[3];
-            V::store(&out[0][s], sum);
+            V::store(&out[0][s], grid.inverse * sum);
             for (int d = 0; d < D; ++d) {
               Vec along = gradient[1 + d] * p.phi[1];
               if (d < S) along += T(2) * (gradient[1 + D + d] * (p.phi[2] * p.x[1 + d]));
-              V::store(&out[1 + d][s], along);
+              V::store(&out[1 + d][s], grid.inverse * along);
             }
-            for (int d = 0; d < S; ++d) V::store(&out[1 + D + d][s], gradient[1 + D + d] * p.phi[1]);
+            for (int d = 0; d < S; ++d) V::store(&out[1 + D + d][s], grid.inverse * (gradient[1 + D + d] * p.phi[1]));
           }
         }
         V::store(residual_sums + (i - begin) * L, residual_sum);
@@ -245,13 +249,13 @@ struct Narrow {
   }
 
   void unpack(std::int64_t model, std::int64_t i, const T* sums, const T* residual_sum) const {
-    T* dw = scratch<T, 3>(rows);
-    std::fill(dw, dw + rows, T(0));
+    T* dw = scratch<T, 3>(n_cells + kDegree);
+    std::fill(dw, dw + n_cells + kDegree, T(0));
     for (std::int64_t j = 0; j < n_cells; ++j)
-      for (int t = 0; t < 4; ++t) {
-        T sum = T(0);
-        for (int k = 0; k < kCopies; ++k) sum += sums[(k * n_cells + j) * 4 + t];
-        dw[j + t] += sum;
+      for (int q = 0; q < 4; ++q) {
+        T moment = T(0);
+        for (int k = 0; k < kCopies; ++k) moment += sums[k * size + 4 * j + q];
+        for (int t = 0; t < 4; ++t) dw[j + t] += T(kCubic[t][q]) * moment;
       }
     const T scale = args.c.at(model)[i];
     const T* b = args.b.at(model) + i * n_basis;

@@ -138,6 +138,27 @@ inline void store_columns(const T* from, std::int64_t from_pitch, std::int64_t c
     for (std::int64_t j = 0; j < columns; ++j) to[s * to_pitch + j] = from[j * from_pitch + s];
 }
 
+// The sums of the columns of a row-major matrix.
+template <class T, int L>
+inline void sum_columns(const T* from, std::int64_t count, std::int64_t columns, T* out) {
+  using S = Simd<T, L>;
+  std::int64_t o = 0;
+  for (; o + L <= columns; o += L) {
+    // Four sums a column: shorter chains, and smaller rounding errors.
+    typename S::Vec sums[4] = {};
+    std::int64_t s = 0;
+    for (; s + 4 <= count; s += 4)
+      for (int j = 0; j < 4; ++j) sums[j] += S::load(from + (s + j) * columns + o);
+    for (int j = 0; s < count; ++s, ++j) sums[j] += S::load(from + s * columns + o);
+    S::store(out + o, (sums[0] + sums[1]) + (sums[2] + sums[3]));
+  }
+  for (; o < columns; ++o) {
+    T sums[4] = {};
+    for (std::int64_t s = 0; s < count; ++s) sums[s % 4] += from[s * columns + o];
+    out[o] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  }
+}
+
 // Lane l of the result is the sum of the lanes of q[l].
 template <class T, int L>
 inline typename Simd<T, L>::Vec lane_sums(const T* rows) {

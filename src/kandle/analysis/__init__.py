@@ -26,6 +26,7 @@ from kandle.analysis._uncertainty import (
     sign_test,
     signed_rank_test,
 )
+from kandle.analysis._variants import named_variants, versus
 from kandle.analysis._wins import METRICS, paired, win_rates
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "mean_curve",
     "median_interval",
     "medians",
+    "named_variants",
     "paired",
     "percentage",
     "representatives",
@@ -54,5 +56,6 @@ __all__ = [
     "signed_rank_test",
     "thin",
     "trained_alike",
+    "versus",
     "win_rates",
 ]

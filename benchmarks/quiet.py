@@ -1,0 +1,94 @@
+"""Silent splines against the other starts: win rates, ratios and paired tests from a store.
+
+    kandle study run studies/quiet-functions.toml --store DIR      # and quiet-pdes, quiet-feynman
+    python benchmarks/quiet.py --store DIR [--studies quiet-functions] [--csv]
+
+A setting is one problem and architecture; a start enters with its run nearest the median loss over
+seeds. Percent is the share of settings on which the loss (or L²) is strictly lower than the
+rival's, with a bootstrap interval; ratio is the median over settings of own/rival, below 1 where
+the start is better; p is of Wilcoxon's signed-rank test.
+"""
+
+import argparse
+import sys
+
+import pandas as pd
+
+from kandle.analysis import finished, medians, named_variants, representatives, versus
+from kandle.store import Store
+
+STUDIES = ("quiet-functions", "quiet-pdes", "quiet-feynman")
+RIVALS = ("baseline", "glorot", "power-law(0.25, 1)", "power-law(0.25, 1.75)")
+
+
+def compare(runs: pd.DataFrame) -> pd.DataFrame:
+    """One row a start, rival and metric, over all problems and then for each."""
+    cells = representatives(named_variants(runs))
+    rows = []
+    for problem in ("all", *dict.fromkeys(cells["problem"])):
+        part = cells if problem == "all" else cells[cells["problem"].eq(problem)]
+        for rival in RIVALS:
+            for scheme in dict.fromkeys(cells["scheme"]):
+                if scheme != rival:
+                    rows += [
+                        {"problem": problem} | versus(part, scheme, rival, metric)
+                        for metric in ("loss", "l2")
+                    ]
+    return pd.DataFrame(rows)
+
+
+def ranks(runs: pd.DataFrame) -> pd.DataFrame:
+    """Geometric mean over settings of a start's median loss relative to the setting's best."""
+    table = medians(named_variants(runs)).pivot(
+        index=["problem", "G", "width", "depth"], columns="scheme", values="loss"
+    )
+    relative = table.div(table.min(axis=1), axis=0)
+    told = {
+        "median of loss / best": relative.median(),
+        "worst": relative.max(),
+        "best on": table.idxmin(axis=1).value_counts(),
+    }
+    return pd.DataFrame(told).sort_values("median of loss / best")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--store", required=True, metavar="DIR")
+    parser.add_argument("--studies", default=",".join(STUDIES))
+    parser.add_argument("--csv", action="store_true", help="every comparison, problem by problem")
+    arguments = parser.parse_args()
+    tables = []
+    with Store.open(arguments.store) as store:
+        for name in arguments.studies.split(","):
+            runs = store.frame(name)
+            if runs.empty:
+                print(f"{name}: no runs in this store", file=sys.stderr)
+                continue
+            table = compare(runs).assign(study=name)
+            tables.append(table)
+            if not arguments.csv:
+                _print(name, runs, table)
+    if arguments.csv and tables:
+        pd.concat(tables).to_csv(sys.stdout, index=False)
+    return 0 if tables else 1
+
+
+def _print(name: str, runs: pd.DataFrame, table: pd.DataFrame) -> None:
+    done = finished(runs)
+    print(f"\n{name}: {len(done):,} finished runs of {len(runs):,}")
+    print(ranks(runs).to_string(float_format=lambda v: f"{v:.3g}"))
+    for rival in RIVALS:
+        for metric in ("loss", "l2"):
+            print(f"\n{metric} against {rival}")
+            print(f"{'':24}{'wins':>12}{'percent':>9}{'interval':>14}{'ratio':>8}{'p':>10}")
+            chosen = table[table["rival"].eq(rival) & table["metric"].eq(metric)]
+            for row in chosen[chosen["problem"].eq("all")].to_dict("records"):
+                print(
+                    f"{row['scheme']:24}{row['wins']:>5} of {row['settings']:<4}"
+                    f"{row['percent']:>8.0f}%{row['low']:>8.0f}–{row['high']:<5.0f}"
+                    f"{row['ratio']:>8.2f}{row['rank']:>10.1e}"
+                )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
