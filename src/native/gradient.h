@@ -259,25 +259,11 @@ struct Gradient : Jet<T, L, K, D, S> {
       }
     }
     if (!want_w) return;
-    for (std::int64_t i = 0; i < features; ++i) unpack(model, begin + i, dw + i * feature);
-    if (begin == 0) bias_gradient(model);
-  }
-
-  // dW (rows, padded) to dr, dc = sum_m b dW and db = c dW.
-  void unpack(std::int64_t model, std::int64_t i, const T* dw) const {
-    const std::int64_t n_in = args.n_in, n_out = args.n_out, m = args.spline.grid + degree;
-    const T *c = args.c.at(model), *b = args.b.at(model);
-    for (std::int64_t o = 0; o < n_out; ++o) {
-      const std::int64_t edge = o * n_in + i, all = model * n_out * n_in + edge;
-      args.dr[all] = args.residual ? dw[o] : T(0);
-      T sum = T(0);
-      for (std::int64_t j = 0; j < m; ++j) {
-        const T value = dw[(1 + degree + j) * padded + o];
-        args.db[all * m + j] = c[edge] * value;
-        sum += b[edge * m + j] * value;
-      }
-      args.dc[all] = sum;
+    for (std::int64_t i = 0; i < features; ++i) {
+      const T* sum = dw + i * feature;
+      store_gradients(args, model, begin + i, degree, padded, sum, sum + padded);
     }
+    if (begin == 0) bias_gradient(model);
   }
 
   void bias_gradient(std::int64_t model) const {

@@ -9,6 +9,7 @@
 
 #include "basis.h"
 #include "scratch.h"
+#include "weights.h"
 
 namespace kandle {
 namespace KANDLE_ISA {
@@ -53,15 +54,7 @@ struct Jet {
 
   // A feature's weights as (rows, padded): r, then c b between rows of zeros.
   void pack(std::int64_t model, std::int64_t i, T* out) const {
-    const std::int64_t n_in = args.n_in, n_out = args.n_out, m = args.spline.grid + degree;
-    std::fill(out, out + rows * padded, T(0));
-    const T *r = args.r.at(model), *c = args.c.at(model), *b = args.b.at(model);
-    for (std::int64_t o = 0; o < n_out; ++o) {
-      const std::int64_t edge = o * n_in + i;
-      if (args.residual) out[o] = r[edge];
-      const T scale = c[edge];
-      for (std::int64_t j = 0; j < m; ++j) out[(1 + degree + j) * padded + o] = scale * b[edge * m + j];
-    }
+    load_weights(args, model, i, degree, rows - 1, padded, out, out + padded);
   }
 
   // x[c][s] holds the components of `count` points; coefficients of the forward sums go to

@@ -15,6 +15,7 @@
 
 #include "basis.h"
 #include "scratch.h"
+#include "weights.h"
 
 namespace kandle {
 namespace KANDLE_ISA {
@@ -39,12 +40,11 @@ struct Slim {
 
   const JetArgs<T>& args;
   const Cells<T> cell_grid;
-  const std::int64_t n_basis, n_cells, rows;  // rows of a feature: the residual's, then kRows a cell
+  const std::int64_t n_cells, rows;  // rows of a feature: the residual's, then kRows a cell
 
   explicit Slim(const JetArgs<T>& a)
       : args(a),
         cell_grid(a.spline),
-        n_basis(a.spline.grid + kDegree),
         n_cells(cell_count(a.spline)),
         rows(1 + kRows * n_cells) {}
 
@@ -52,17 +52,8 @@ struct Slim {
   // needed for the value.
   template <bool Horner>
   void pack(std::int64_t model, std::int64_t i, T* out) const {
-    const std::int64_t n_in = args.n_in, n_out = args.n_out, padded_rows = n_cells + kDegree;
-    T* weights = scratch<T, 4>(padded_rows * L);
-    std::fill(weights, weights + padded_rows * L, T(0));
-    std::fill(out, out + L, T(0));
-    const T *r = args.r.at(model), *c = args.c.at(model), *b = args.b.at(model);
-    for (std::int64_t o = 0; o < n_out; ++o) {
-      const std::int64_t edge = o * n_in + i;
-      if (args.residual) out[o] = r[edge];
-      const T scale = c[edge];
-      for (std::int64_t j = 0; j < n_basis; ++j) weights[(kDegree + j) * L + o] = scale * b[edge * n_basis + j];
-    }
+    T* weights = scratch<T, 4>((n_cells + kDegree) * L);
+    load_weights(args, model, i, kDegree, n_cells + kDegree, L, out, weights);
     constexpr T factor[kRows] = {T(1), T(1), Horner ? T(0.5) : T(1), Horner ? T(1.0 / 6) : T(1)};
     for (std::int64_t j = 0; j < n_cells; ++j)
       for (int q = 0; q < kRows; ++q) {
@@ -321,7 +312,7 @@ struct Slim {
 
   // Moments of the cells to the gradients of the padded weights, and those to dr, dc and db.
   void unpack(std::int64_t model, std::int64_t i, T* moments) const {
-    const std::int64_t n_in = args.n_in, n_out = args.n_out, size = rows * L, padded_rows = n_cells + kDegree;
+    const std::int64_t size = rows * L, padded_rows = n_cells + kDegree;
     for (int k = 1; k < kCopies; ++k)
       for (std::int64_t j = 0; j < size; ++j) moments[j] += moments[k * size + j];
     T* dw = scratch<T, 4>(padded_rows * L);
@@ -332,18 +323,7 @@ struct Slim {
         for (int q = 0; q < kRows; ++q) sum += T(kCubic[t][q]) * Out::load(moments + (1 + kRows * j + q) * L);
         Out::store(dw + (j + t) * L, sum);
       }
-    const T *c = args.c.at(model), *b = args.b.at(model);
-    for (std::int64_t o = 0; o < n_out; ++o) {
-      const std::int64_t edge = o * n_in + i, all = model * n_out * n_in + edge;
-      args.dr[all] = args.residual ? moments[o] : T(0);
-      T sum = T(0);
-      for (std::int64_t j = 0; j < n_basis; ++j) {
-        const T value = dw[(kDegree + j) * L + o];
-        args.db[all * n_basis + j] = c[edge] * value;
-        sum += b[edge * n_basis + j] * value;
-      }
-      args.dc[all] = sum;
-    }
+    store_gradients(args, model, i, kDegree, L, moments, dw);
   }
 
   void bias_gradient(std::int64_t model) const {
