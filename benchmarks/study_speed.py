@@ -55,10 +55,10 @@ def _equal(folder: Path, batches: int) -> study.Plan:
     return study.plan(study.get(file))
 
 
-def throughput(rounds: int = 3) -> None:
+def throughput(rounds: int = 2) -> None:
     rates: dict[int, list[float]] = {1: [], 2: []}
     with tempfile.TemporaryDirectory() as folder:
-        plan = _equal(Path(folder), 12)
+        plan = _equal(Path(folder), 6)
         for attempt, workers in itertools.product(range(rounds + 1), (1, 2)):
             clock = Clock()
             study.run(
