@@ -1,5 +1,7 @@
 """Study files: what they can say, and what they are told when they say it wrongly."""
 
+from pathlib import Path
+
 import pytest
 
 from kandle import study
@@ -195,3 +197,20 @@ def test_a_study_that_is_not_there(tmp_path):
         study.get(tmp_path / "none.toml")
     with pytest.raises(UserError, match=r"Unknown study 'functons'\. Did you mean 'functions'"):
         study.get("functons")
+
+
+QUIET = {"quiet-functions": (2400, 12), "quiet-pdes": (720, 6), "quiet-feynman": (800, 1)}
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_the_studies_of_the_quiet_start(name):
+    """Every setting under the same eight starts, five seeds each; smoke and quick choose among."""
+    path = Path(__file__).parents[2] / "studies" / f"{name}.toml"
+    specs = study.plan(study.get(path)).specs
+    shapes = {(spec.G, spec.width, spec.depth) for spec in specs}
+    assert (len(specs), len(shapes)) == QUIET[name]
+    starts = {(s.scheme, s.alpha, s.beta, s.settings) for s in specs}
+    assert len(starts) == 8
+    assert {s.seed for s in specs} == set(range(5))
+    for scale in ("smoke", "quick"):
+        assert 0 < study.plan(study.get(path), scale).runs < 100

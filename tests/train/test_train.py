@@ -204,8 +204,8 @@ def test_float64_is_on_for_the_training_alone(tiny, small):
         assert result.model.layers[0].b.dtype == jnp.float32
 
 
-# Standardising divides by as little as √1e-5: one unit in the last place of a basis function becomes
-# three hundred.
+# Standardising divides by as little as √1e-5: one unit in the last place of a basis function
+# becomes three hundred.
 @pytest.mark.parametrize(("dtype", "atol"), [("float32", 5e-5), ("float64", 1e-12)])
 def test_prediction_in_blocks_is_prediction(dtype, atol):
     with jax.enable_x64(dtype == "float64"):
