@@ -38,7 +38,7 @@ def compare(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def ranks(runs: pd.DataFrame) -> pd.DataFrame:
-    """Geometric mean over settings of a start's median loss relative to the setting's best."""
+    """How far a start's median loss is from the best start's, over settings."""
     table = medians(named_variants(runs)).pivot(
         index=["problem", "G", "width", "depth"], columns="scheme", values="loss"
     )

@@ -204,15 +204,16 @@ def test_float64_is_on_for_the_training_alone(tiny, small):
         assert result.model.layers[0].b.dtype == jnp.float32
 
 
-# Standardising divides by as little as √1e-5: one unit in the last place of a basis function
-# becomes three hundred.
-@pytest.mark.parametrize(("dtype", "atol"), [("float32", 5e-5), ("float64", 1e-12)])
-def test_prediction_in_blocks_is_prediction(dtype, atol):
+@pytest.mark.parametrize(
+    ("dtype", "rtol", "atol"), [("float32", 1e-4, 1e-6), ("float64", 1e-9, 1e-12)]
+)
+def test_prediction_in_blocks_is_prediction(dtype, rtol, atol):
     with jax.enable_x64(dtype == "float64"):
         key, x = jax.random.key(0), np.random.default_rng(0).uniform(-1, 1, (9000, 2))
         model = KAN([2, 3, 1], key=key, init="lecun-normalized", dtype=dtype)
-        np.testing.assert_allclose(predict(model, x), model(x), rtol=0, atol=atol)
-        np.testing.assert_allclose(predict(model, x[:5]), model(x[:5]), rtol=0, atol=atol)
+        np.testing.assert_allclose(predict(model, x), model(x), rtol=rtol, atol=atol)
+        few = x[:5]
+        np.testing.assert_allclose(predict(model, few), model(few), rtol=rtol, atol=atol)
 
 
 def test_prediction_keeps_frozen_statistics():

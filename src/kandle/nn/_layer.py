@@ -145,7 +145,9 @@ def blocks(x: Float[Array, "N n_in"]) -> list[Float[Array, "M n_in"]]:
 def _statistics(
     x: Float[Array, "N n_in"], basis: SplineBasis, backend: str | None
 ) -> tuple[Float[Array, "n_in n_basis"], Float[Array, "n_in n_basis"]]:
-    """`kernels.statistics` of any number of rows, from those of blocks of them."""
+    """`kernels.statistics` of any number of rows, from those of blocks where tables are made."""
+    if kernels.check_backend(backend) == "native":
+        return kernels.statistics(x, basis=basis, backend=backend)
     parts = [kernels.statistics(block, basis=basis, backend=backend) for block in blocks(x)]
     if len(parts) == 1:
         return parts[0]
