@@ -24,6 +24,7 @@ TRAINING = (
     "reference",
     "optimizer_arguments",
     "domain",
+    "residual",
     "bias",
 )
 VARIANT = ("scheme", "alpha", "beta")

@@ -1,7 +1,9 @@
 """The five two-dimensional functions of the study, on [-1, 1]²."""
 
+import functools
+
 import numpy as np
-from scipy.special import erf, erfinv, fresnel, iv
+import scipy  # its parts are imported when first used
 
 from kandle.problems._function import Function
 
@@ -18,7 +20,8 @@ def f2(x, y):
 
 def f3(x, y):
     """I₁ is the modified Bessel function of the first kind and order one."""
-    return iv(1, x) + np.exp(np.exp(-np.abs(y)) * iv(1, y)) + np.sin(x * y)
+    i1 = functools.partial(scipy.special.iv, 1)
+    return i1(x) + np.exp(np.exp(-np.abs(y)) * i1(y)) + np.sin(x * y)
 
 
 def f4(x, y):
@@ -26,7 +29,7 @@ def f4(x, y):
 
     At y = ±1, z is ±∞, where S = C = ±1/2: the function takes its limit 1/4.
     """
-    S, C = fresnel(f3(x, y) + erfinv(y))
+    S, C = scipy.special.fresnel(f3(x, y) + scipy.special.erfinv(y))
     return S * C
 
 
@@ -36,7 +39,7 @@ def f5(x, y):
     The published results took 1/(xy) only where xy > 1, which is nowhere on the domain; the minimum
     to the letter is unbounded below where xy < 0.
     """
-    return y * np.sign(0.5 - x) + erf(x) * x * y
+    return y * np.sign(0.5 - x) + scipy.special.erf(x) * x * y
 
 
 FUNCTIONS = {

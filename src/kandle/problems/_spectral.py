@@ -13,13 +13,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy import fft
+import scipy  # its parts are imported when first used
 
 Transform = Callable[[np.ndarray], np.ndarray]
 
 
 def dct(u: np.ndarray, type: int) -> np.ndarray:
-    return np.asarray(fft.dct(u, type=type))
+    return np.asarray(scipy.fft.dct(u, type=type))
 
 
 class Series(NamedTuple):
