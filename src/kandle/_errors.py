@@ -26,4 +26,4 @@ def unknown(what: str, got: str, known: Iterable[str]) -> UserError:
     names = list(known)
     near = difflib.get_close_matches(str(got), names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return UserError(f"Unknown {what} {got!r}.{hint} Known: {', '.join(names)}.")
+    return UserError(f"Unknown {what} {got!r}.{hint} Known: {', '.join(names) or 'none'}.")

@@ -123,16 +123,44 @@ def test_built_in_studies_are_of_the_same_form():
         ('dtypes = ["float16"]', "each one of 'float32', 'float64'"),
         ('curve = "some"', "{file}: 'curve' must be one of 'log', 'all'. Got 'some' instead."),
         ('rba = "of"', "{file}: 'rba' must be one of 'published', 'text', 'off'"),
-        ("domain = [1, -1]", "{file}: 'domain' must be two numbers, the lower first"),
+        ("domain = [1, -1]", "{file}: 'domain' must be two finite numbers, the lower first"),
         ('architectures = ["small"]', "'grids' cannot stand beside 'architectures'"),
-        ('residual = "siluu"', "{file}: Unknown residual function 'siluu'. Did you mean 'silu'?"),
+        (
+            'residual = "siluu"',
+            "{file}: 'residual': Unknown residual function 'siluu'. Did you mean 'silu'?",
+        ),
         ("[scales.tiny]\nseeds = 1", "Unknown key in {file}: scales: 'tiny'"),
+        ("domain = [0, inf]", "{file}: 'domain' must be two finite numbers"),
+        ('references = ["periodic"]', "{file}: 'references' must be left out where no problem"),
+        ("[scales.smoke]\nalphas = [inf]", "{file}: scale 'smoke': 'alphas' must be a list of"),
+        (
+            '[scales.smoke]\nproblems = ["f9"]',
+            "{file}: scale 'smoke': 'problems': Unknown problem 'f9'",
+        ),
+        (
+            "[scales.smoke]\nseeds = { baselin = 2 }",
+            "Unknown scheme in {file}: scale 'smoke': seeds: 'baselin'. Did you mean 'baseline'?",
+        ),
+        (
+            "[[optimizers]]\narguments = { b1 = 1979-05-27 }",
+            "{file}: optimizer 1: arguments: 'b1' must be a finite number, text or true/false",
+        ),
+        (
+            '[[optimizers]]\narguments = { b1 = "x" }',
+            "{file}: optimizer 1: The arguments {{'b1': 'x'}} of optimizer 'adam' do not work",
+        ),
         ("[scales.smoke]\nseed = 1", "Unknown key in {file}: scale 'smoke': 'seed'. Did you mean"),
         ("[scales.smoke]\nwidths = [0]", "{file}: scale 'smoke': 'widths' must be a list of"),
         ("[[optimizers]]\nrate = 1", "Unknown key in {file}: optimizer 1: 'rate'"),
-        ('[[optimizers]]\nname = "adem"', "{file}: Unknown optimizer 'adem'. Did you mean 'adam'?"),
+        (
+            '[[optimizers]]\nname = "adem"',
+            "{file}: optimizer 1: Unknown optimizer 'adem'. Did you mean 'adam'?",
+        ),
         ("[[optimizers]]\nlearning_rate = -1", "'learning_rate' must be a positive number"),
-        ("[[optimizers]]\narguments = { beta1 = 0.5 }", "{file}: Unknown argument of optimizer"),
+        (
+            "[[optimizers]]\narguments = { beta1 = 0.5 }",
+            "{file}: optimizer 1: Unknown argument of optimizer",
+        ),
     ],
 )
 def test_a_wrong_file_is_told_where_and_what(write, change, message):
@@ -147,23 +175,32 @@ def test_a_wrong_file_is_told_where_and_what(write, change, message):
     [
         ('problems = ["f1"]', "", "{file}: 'problems' must be given"),
         ('problems = ["f1"]', "problems = []", "{file}: 'problems' must be a list of at least one"),
-        ('["f1"]', '["f9"]', "{file}: Unknown problem 'f9'"),
-        ('["f1"]', '["nowhere:wave"]', "{file}: Problem 'nowhere:wave': there is no module"),
+        ('["f1"]', '["f9"]', "{file}: 'problems': Unknown problem 'f9'"),
+        (
+            '["f1"]',
+            '["nowhere:wave"]',
+            "{file}: 'problems': Problem 'nowhere:wave': there is no module",
+        ),
         ("depths = [1]", "", "{file}: 'depths' must be given"),
         (
             '["baseline"]',
             '["basline"]',
-            "{file}: Unknown scheme 'basline'. Did you mean 'baseline'?",
+            "{file}: scheme 1: Unknown scheme 'basline'. Did you mean 'baseline'?",
+        ),
+        (
+            'schemes = ["baseline"]',
+            '[[schemes]]\nname = "baseline"\nalpha = 1',
+            "{file}: scheme 1: Unknown parameter of scheme 'baseline': 'alpha'. Known: none.",
         ),
         (
             'schemes = ["baseline"]',
             '[[schemes]]\nname = "glorot"\ngian = 1.0',
-            "{file}: Unknown parameter of scheme 'glorot': 'gian'. Did you mean 'gain'?",
+            "{file}: scheme 1: Unknown parameter of scheme 'glorot': 'gian'. Did you mean 'gain'?",
         ),
         (
             'schemes = ["baseline"]',
             '[[schemes]]\nname = "glorot"\ngain = [1.0, -1.0]',
-            "{file}: The 'gain' parameter of Glorot must be a positive",
+            "{file}: scheme 1: The 'gain' parameter of Glorot must be a positive",
         ),
         (
             'schemes = ["baseline"]',

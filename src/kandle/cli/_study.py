@@ -138,7 +138,8 @@ def _command(arguments: argparse.Namespace) -> str:
     words = ["kandle", "study", "run", arguments.study, "--scale", arguments.scale]
     for name, value in _given_axes(arguments).items():
         several = value if isinstance(value, list) else [value]
-        words += [f"--{name}", ",".join(map(str, several))]
+        # With "=", a negative number is not taken for an option.
+        words.append(f"--{name}={','.join(map(str, several))}")
     words += ["--store", arguments.store]
     if arguments.shard:
         words += ["--shard", "{}/{}".format(*arguments.shard)]
@@ -146,6 +147,10 @@ def _command(arguments: argparse.Namespace) -> str:
         words += ["--workers", str(arguments.workers)]
     if arguments.ray is not None:
         words += ["--ray", *([arguments.ray] if arguments.ray else [])]
+        words.append(f"--batch-cpus={arguments.batch_cpus:g}")
+        words.append(f"--batch-gpus={arguments.batch_gpus:g}")
+    if arguments.retry_failed:
+        words.append("--retry-failed")
     return shlex.join(words)
 
 
@@ -187,7 +192,7 @@ def _plan(arguments: argparse.Namespace) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from kandle import study
-    from kandle.store import Store
+    from kandle.store import Store, StoreError
     from kandle.study._display import clock
 
     found = _selected(arguments)
@@ -201,8 +206,11 @@ def _run(arguments: argparse.Namespace) -> int:
             command=command,
         )
     except KeyboardInterrupt:
-        with Store.open(arguments.store) as store:
-            stored = len(found.specs) - len(store.missing(found.specs))
+        try:
+            with Store.open(arguments.store) as store:
+                stored = len(found.specs) - len(store.missing(found.specs))
+        except StoreError:  # stopped before there was one
+            stored = 0
         print(
             f"Stopped: {stored:,} of {found.runs:,} runs are stored in {arguments.store}. "
             f"Go on with: {command}",
@@ -267,6 +275,8 @@ def _import(arguments: argparse.Namespace) -> int:
     from kandle import study
     from kandle.store import Store
 
+    if not Path(arguments.file).is_file():
+        raise UserError(f"There is no file {arguments.file}.")
     with Store.open(arguments.store, "w") as store:
         told = study.import_rows(Path(arguments.file), store)
     if told.ignored:
@@ -282,10 +292,12 @@ def _merge(arguments: argparse.Namespace) -> int:
     from kandle.store import Store, merge
 
     worst = 0
+    for source in arguments.sources:
+        if Path(source).resolve() == Path(arguments.store).resolve():
+            raise UserError(f"The store {source} cannot be merged into itself.")
+        Store.open(source).close()  # a missing one is found before anything is written
     with Store.open(arguments.store, "w") as store:
         for source in arguments.sources:
-            if Path(source).resolve() == Path(arguments.store).resolve():
-                raise UserError(f"The store {source} cannot be merged into itself.")
             with Store.open(source) as other:
                 worst = max(worst, _gathered(source, merge(store, other)))
     return worst
@@ -325,8 +337,8 @@ def _positive(text: str) -> int:
 
 def _resource(text: str) -> float:
     value = float(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"must not be negative, got {text}")
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a finite number of at least 0, got {text}")
     return value
 
 

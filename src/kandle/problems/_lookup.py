@@ -5,6 +5,7 @@ import functools
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -37,12 +38,20 @@ def _imported(name: str) -> Any:
         try:
             module = importlib.import_module(module_name)
         except ModuleNotFoundError as error:
-            # An import that fails inside the user's module is theirs to see whole.
             if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-                raise
+                raise UserError(
+                    f"Problem {name!r}: {module_name!r} imports {error.name!r}, which is not "
+                    "installed."
+                ) from error
             raise UserError(
                 f"Problem {name!r}: there is no module {error.name!r} here or installed."
             ) from None
+        except Exception as error:
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            raise UserError(
+                f"Problem {name!r}: importing {module_name!r} ends in {type(error).__name__}: "
+                f"{error} ({at.filename}, line {at.lineno})."
+            ) from error
     try:
         return functools.reduce(getattr, path.split("."), module)
     except AttributeError:

@@ -62,7 +62,7 @@ def connect_writer(path: Path) -> sqlite3.Connection:
     with explained(path):
         connection = sqlite3.connect(path, isolation_level=None, timeout=30)
         try:
-            fresh = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+            fresh = _is_blank(connection)
             if not fresh:
                 _check_version(connection, path)
                 problem = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -146,7 +146,14 @@ def _connect_unshared(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def _is_blank(connection: sqlite3.Connection) -> bool:
+    """Whether the file has no tables yet: its writer has only just made it."""
+    return connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+
+
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+    if _is_blank(connection):
+        raise StoreError(f"The store at {path.parent} is empty: nothing is stored there yet.")
     if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
         raise damaged(path, "it is another program's database")
     version = connection.execute("PRAGMA user_version").fetchone()[0]

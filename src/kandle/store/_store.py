@@ -65,7 +65,10 @@ class Store:
             return cls(directory, connect_reader(path), None)
         if mode != "w":
             raise must("'mode' of Store.open", "'r' or 'w'", mode)
-        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise must("The store", "a directory", str(directory)) from None
         refuse_network(directory)
         lock = WriterLock(directory)
         try:
@@ -143,21 +146,27 @@ class Store:
         return "added"
 
     def _attach(self, run: int | None, outcome: Outcome) -> Put:
-        if outcome.curve is not None:
-            steps, loss = outcome.curve
-            new = (run, pack(steps), pack(loss))
-            self._connection.execute("INSERT OR IGNORE INTO curves VALUES (?, ?, ?)", new)
-            stored = self._connection.execute(
-                "SELECT * FROM curves WHERE run = ?", (run,)
-            ).fetchone()
-            if stored != new:
-                return "conflict"
-        for block, step, eigenvalues, share in outcome.spectra:
-            packed = pack(eigenvalues), None if share is None else pack(share)
-            self._connection.execute(
-                "INSERT OR IGNORE INTO spectra VALUES (?, ?, ?, ?, ?)",
-                (run, block, int(step), *packed),
-            )
+        """Add what a run lacks of its curve and spectra, unless any of it contradicts what is
+        there.
+        """
+        execute = self._connection.execute
+        curve = () if outcome.curve is None else tuple(map(pack, outcome.curve))
+        old_curve = execute("SELECT steps, loss FROM curves WHERE run = ?", (run,)).fetchone()
+        rows = execute("SELECT * FROM spectra WHERE run = ?", (run,)).fetchall()
+        old = {(block, step): packed for _, block, step, *packed in rows}
+        spectra = {
+            (block, int(step)): [pack(eigenvalues), None if share is None else pack(share)]
+            for block, step, eigenvalues, share in outcome.spectra
+        }
+        if (curve and old_curve and curve != old_curve) or any(
+            _contradict(packed, old[key]) for key, packed in spectra.items() if key in old
+        ):
+            return "conflict"
+        if curve and not old_curve:
+            execute("INSERT INTO curves VALUES (?, ?, ?)", (run, *curve))
+        for key, packed in spectra.items():
+            if key not in old:
+                execute("INSERT INTO spectra VALUES (?, ?, ?, ?, ?)", (run, *key, *packed))
         return "kept"
 
     @contextmanager
@@ -202,6 +211,12 @@ class Store:
             name for (name,) in self.query("SELECT identity FROM runs WHERE status = 'failed'")
         }
         return [spec for spec in specs if spec.identity in stored] if stored else []
+
+    def losses(self, specs: Iterable[Any]) -> dict[str, float]:
+        """The losses of those of `specs` that finished, by identity."""
+        studies = {spec.study for spec in specs}
+        rows = self.query("SELECT identity, study, loss FROM runs WHERE status = 'ok'")
+        return {identity: loss for identity, study, loss in rows if study in studies}
 
     def frame(self, study: str | None = None) -> "pd.DataFrame":
         """The runs as a pandas frame with the exported columns, one row a run, in the order they
@@ -278,6 +293,11 @@ class Store:
                 )
                 yield identity, json.loads(configuration), outcome
             last = rows[-1][0]
+
+
+def _contradict(one: Sequence[bytes | None], other: Sequence[bytes | None]) -> bool:
+    """Whether two packed spectra differ; a share that one of them lacks is no difference."""
+    return any(a is not None and b is not None and a != b for a, b in zip(one, other, strict=True))
 
 
 def _plain(value: Any) -> Any:

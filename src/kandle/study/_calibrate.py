@@ -20,7 +20,9 @@ def calibrate(specs: Sequence[RunSpec], *, runner: str = TRAINER) -> CostModel:
 
     For each kind of problem in `specs`, a narrow and a wide architecture are trained for two
     lengths; the difference is what the steps cost without compiling, and the two architectures
-    tell overhead from work. Spectra and double precision keep the ratios of the default model.
+    tell overhead from work. Layers that standardise their basis, spectra and double precision keep
+    the ratios of the default model. Where a busy machine makes the wide architecture seem no
+    slower than the narrow one, the default's split of overhead and work is scaled to the wide one.
     """
     model = DEFAULT
     with LocalExecutor(1, runner=runner) as executor:
@@ -45,11 +47,17 @@ def _fitted(
     model: CostModel, kind: str, executor: Executor, narrow: RunSpec, wide: RunSpec
 ) -> CostModel:
     least, most = _measured(executor, narrow), _measured(executor, wide)
-    factor = model.rate(wide) / getattr(model, kind)
     more = work(wide) - work(narrow)
-    rate = (most - least) / more if more else most / work(wide)
-    overhead = max(0.0, least - rate * work(narrow)) if more else 0.0
-    return dataclasses.replace(model, overhead=overhead, **{kind: max(rate, 0.0) / factor})
+    rate = (most - least) / more if more else 0.0
+    overhead = least - rate * work(narrow)
+    if rate <= 0 or overhead < 0:
+        slower = most / DEFAULT.step(wide)
+        rate, overhead = slower * DEFAULT.rate(wide), slower * DEFAULT.overhead
+    slower = rate / DEFAULT.rate(wide)
+    changed = {kind: slower * getattr(DEFAULT, kind), "normalized": slower * DEFAULT.normalized}
+    # Of two kinds of problem the slower overhead counts: hours are better over- than understated.
+    known = model.overhead if model is not DEFAULT else 0.0
+    return dataclasses.replace(model, overhead=max(overhead, known), **changed)
 
 
 def _measured(executor: Executor, spec: RunSpec) -> float:

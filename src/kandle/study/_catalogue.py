@@ -3,6 +3,7 @@
 `kandle.problems` is where the problems are defined; a test holds the two together.
 """
 
+import functools
 from typing import NamedTuple
 
 
@@ -44,8 +45,11 @@ _TRAINED = ("x", "collocation", "points")  # the arrays whose points a step eval
 
 def facts(problem: str) -> Facts:
     """The facts of a problem by name; a user's own (`module:object`) is imported and asked."""
-    if problem in _KNOWN:
-        return _KNOWN[problem]
+    return _KNOWN[problem] if problem in _KNOWN else _asked(problem)
+
+
+@functools.cache  # a study asks once a run, and the answer takes a sample of data
+def _asked(problem: str) -> Facts:
     from kandle import problems
 
     found = problems.get(problem)

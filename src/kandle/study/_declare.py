@@ -2,13 +2,15 @@
 
 import itertools
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kandle._errors import UserError
+from kandle._errors import UserError, unknown
 from kandle.study import _form as form
 from kandle.study._axes import KINDS, Axes, shapes
+from kandle.study._catalogue import facts
 from kandle.study._spec import compact
 from kandle.study._study import (
     SCALES,
@@ -70,10 +72,14 @@ def load(path: Path) -> Study:
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text: {error}.") from None
     study = declare(declaration, source=str(path), default_name=path.stem)
-    try:
-        _check_made(study)
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
+    for scale in ("", *dict(study.scales)):
+        place = f"{path}: scale {scale!r}: " if scale else f"{path}: "
+        _check_made(place, study.at_scale(scale) if scale else study)
+    if study.references and not any(facts(problem).reference for problem in study.problems):
+        raise UserError(
+            f"{path}: 'references' must be left out where no problem has several reference "
+            f"solutions. Got {list(study.references)!r} instead."
+        )
     return study
 
 
@@ -103,7 +109,7 @@ def declare(given: Mapping[str, Any], *, source: str = "", default_name: str = "
         schemes=tuple(
             _scheme(f"{place}scheme {i}: ", table) for i, table in enumerate(given["schemes"], 1)
         ),
-        scales=_scales(place, given.get("scales", {})),
+        scales=_scales(place, given),
         source=source,
         **optional,
     )
@@ -145,6 +151,8 @@ def _scheme(place: str, given: Any) -> SchemeAxis:
 
 def _optimizers(place: str, given: Mapping[str, Any]) -> list[OptimizerChoice]:
     form.check(place, given, _OPTIMIZER)
+    for arguments in form.listed(given.get("arguments", {})):
+        form.check(f"{place}arguments: ", arguments, {}, others=form.scalar)
     return [
         OptimizerChoice(
             given.get("name", "adam"),
@@ -159,27 +167,48 @@ def _optimizers(place: str, given: Mapping[str, Any]) -> list[OptimizerChoice]:
 
 
 def _scales(place: str, given: Mapping[str, Any]) -> tuple[tuple[str, Axes], ...]:
-    form.check(f"{place}scales: ", given, dict.fromkeys(SCALES, form.table))
-    return tuple(
-        (name, Axes.from_dict(f"{place}scale {name!r}: ", table)) for name, table in given.items()
-    )
+    scales = given.get("scales", {})
+    form.check(f"{place}scales: ", scales, dict.fromkeys(SCALES, form.table))
+    declared = [table if isinstance(table, str) else table["name"] for table in given["schemes"]]
+    found = []
+    for name, table in scales.items():
+        axes = Axes.from_dict(f"{place}scale {name!r}: ", table)
+        known = axes.schemes or tuple(dict.fromkeys(declared))
+        for scheme, _ in axes.seeds if isinstance(axes.seeds, tuple) else ():
+            if scheme not in known:
+                raise unknown(f"scheme in {place}scale {name!r}: seeds:", scheme, known)
+        found.append((name, axes))
+    return tuple(found)
 
 
-def _check_made(study: Study) -> None:
+def _check_made(place: str, study: Study) -> None:
     """Make what the study names once, so that a misspelt one is found before anything trains."""
     from kandle import init, problems
     from kandle.nn import get_residual
 
-    for problem in study.problems:
-        found = problems.get(problem)
-        for reference in study.references:
-            if getattr(found, "reference_name", ""):
-                found.with_reference(reference)
+    for name in study.problems:
+        with _placed(f"{place}'problems': "):
+            problem = problems.get(name)
+        for reference in study.references if getattr(problem, "reference_name", "") else ():
+            with _placed(f"{place}'references': "):
+                problem.with_reference(reference)
     for residual in study.residuals:
-        get_residual(residual_function(residual))
-    for optimizer in study.optimizers:
-        optimizer.made()
-    for scheme in study.schemes:
+        with _placed(f"{place}'residual': "):
+            get_residual(residual_function(residual))
+    for i, optimizer in enumerate(study.optimizers, 1):
+        with _placed(f"{place}optimizer {i}: "):
+            optimizer.made().try_out()
+    for i, scheme in enumerate(study.schemes, 1):
         names = [name for name, _ in scheme.settings]
         for values in itertools.product(*(values for _, values in scheme.settings)):
-            init.from_dict({"name": scheme.name, **dict(zip(names, values, strict=True))})
+            with _placed(f"{place}scheme {i}: "):
+                init.from_dict({"name": scheme.name, **dict(zip(names, values, strict=True))})
+
+
+@contextmanager
+def _placed(place: str) -> Iterator[None]:
+    """Let an error say where in the file its cause stands."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{place}{error}") from None

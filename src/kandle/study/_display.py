@@ -50,8 +50,9 @@ class LiveDisplay:
 
         head = Table.grid(padding=(0, 2))
         bar = ProgressBar(total=max(progress.planned, 1), completed=progress.done, width=40)
-        head.add_row(Text(self._title, style="bold"), bar, *describe(progress)[:4])
-        rows: list[Any] = [head]
+        head.add_row(Text(self._title, style="bold"), bar)
+        # Two lines: together they would not fit into 80 columns.
+        rows: list[Any] = [head, Text("  ".join(describe(progress)[:4]))]
         rows += [Text(f"best {line}", style="dim") for line in best(progress, 6)]
         self._live.update(Group(*rows))
 
@@ -82,7 +83,7 @@ def describe(progress: Progress) -> list[str]:
         f"{progress.done:,}/{progress.planned:,} runs",
         f"{rate:.2f} runs/s" if rate >= 0.1 else f"{3600 * rate:.1f} runs/h",
         f"left {clock(left)}" if left is not None else "left ?",
-        f"{progress.diverged} diverged, {progress.failed} failed",
+        f"{progress.diverged} diverged, {progress.failed + progress.failed_before} failed",
     ]
     return parts + [f"best {line}" for line in best(progress, 1)]
 

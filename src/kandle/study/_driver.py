@@ -18,6 +18,8 @@ from kandle.study._spec import RunSpec
 
 # So many workers must die under one and the same run before it is given up.
 _CRASHES = 3
+# Seconds that a batch of several runs may take, by what the batches so far took.
+_LONGEST = 240.0
 
 
 @dataclass
@@ -54,7 +56,12 @@ class Progress:
             return 0.0
         if not self.cost_done:
             return None
-        return self.cost_left * (self.busy / self.cost_done) / max(self.slots, 1)
+        return self.cost_left * self.pace / max(self.slots, 1)
+
+    @property
+    def pace(self) -> float:
+        """Seconds a batch takes for each that the cost model gives it; 1 before the first."""
+        return self.busy / self.cost_done if self.cost_done else 1.0
 
     def count(self, spec: RunSpec, outcome: Outcome) -> None:
         if outcome.status == "failed":
@@ -62,9 +69,14 @@ class Progress:
             return
         self.trained += 1
         self.diverged += outcome.status == "diverged"
+        if outcome.status == "ok":
+            self.compare(spec, outcome.loss)
+
+    def compare(self, spec: RunSpec, loss: float) -> None:
+        """Keep a run if it is the best on its problem so far."""
         lowest = self.best.get(spec.problem)
-        if outcome.status == "ok" and (lowest is None or outcome.loss < lowest[0]):
-            self.best[spec.problem] = outcome.loss, spec
+        if lowest is None or loss < lowest[0]:
+            self.best[spec.problem] = loss, spec
 
 
 class Watcher(Protocol):
@@ -94,13 +106,17 @@ def drive(
     queue = _Queue(batches(missing, slots=executor.slots))
     progress = Progress(len(specs), len(specs) - len(missing), executor.slots, queue.cost)
     progress.failed_before = 0 if retry_failed else len(store.failed(specs))
+    losses = store.losses(specs)
+    for spec in specs:
+        if (loss := losses.get(spec.identity)) is not None:
+            progress.compare(spec, loss)
     session = _begin(store, specs, progress, command, scale)
     try:
         watcher.show(progress)
         under_way = 0
         while queue or under_way:
             while queue and under_way < executor.slots:
-                executor.submit(queue.pop())
+                executor.submit(queue.pop(_LONGEST / progress.pace))
                 under_way += 1
             for report in executor.wait(1.0):
                 under_way -= 1
@@ -181,5 +197,10 @@ class _Queue:
             heapq.heappush(self._heap, (-batch.cost, self._count, batch))
             self._count += 1
 
-    def pop(self) -> Batch:
-        return heapq.heappop(self._heap)[2]
+    def pop(self, longest: float) -> Batch:
+        """The next batch, or the part of it that costs at most `longest`, if runs can be parted."""
+        batch = heapq.heappop(self._heap)[2]
+        while len(batch) > 1 and batch.cost > longest:
+            batch, rest = batch.halves()
+            self.push([rest])
+        return batch

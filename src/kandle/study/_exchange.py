@@ -3,6 +3,8 @@
 import csv
 import dataclasses
 import functools
+import io
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -10,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kandle._errors import UserError, must
+from kandle._errors import UserError, must, unknown
 from kandle.store import COLUMNS, TYPES, Gathered, Outcome, Store, gather
 from kandle.study._builtin import get, names
 from kandle.study._spec import FIELDS, RunSpec
@@ -27,6 +29,9 @@ def export(store: Store, path: Path, study: str | None = None) -> int:
     write = {".csv": _to_csv, ".parquet": _to_parquet}.get(path.suffix)
     if write is None:
         raise must("The file to export to", "named *.csv or *.parquet", str(path))
+    held = [name for (name,) in store.query("SELECT DISTINCT study FROM runs ORDER BY study")]
+    if study is not None and study not in held:
+        raise unknown("study in this store:", study, held)
     frame = store.frame(study)
     # A file that exists is whole: it is written beside and renamed.
     draft = path.with_name(f".{path.name}.part")
@@ -103,20 +108,24 @@ def _read(path: Path) -> tuple[list[str], Iterator[Row]]:
 
 
 def _from_csv(path: Path) -> tuple[list[str], Iterator[Row]]:
-    with path.open(newline="", encoding="utf-8") as file:
-        header = next(csv.reader(file), [])
+    # Spreadsheets begin a file with a mark of its encoding, which is no part of the first name.
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text: {error}.") from None
+    header = next(csv.reader(io.StringIO(text, newline="")), [])
 
     def rows() -> Iterator[Row]:
-        with path.open(newline="", encoding="utf-8") as file:
-            lines = csv.reader(file)
-            next(lines)
-            for number, line in enumerate(lines, 1):
-                if len(line) != len(header):
-                    raise UserError(
-                        f"{path}, row {number}: it has {len(line)} fields, the header "
-                        f"{len(header)}."
-                    )
-                yield _row(f"{path}, row {number}: ", zip(header, line, strict=True))
+        lines = csv.reader(io.StringIO(text, newline=""))
+        next(lines)
+        for number, line in enumerate(lines, 1):
+            if not line:
+                continue
+            if len(line) != len(header):
+                raise UserError(
+                    f"{path}, row {number}: it has {len(line)} fields, the header {len(header)}."
+                )
+            yield _row(f"{path}, row {number}: ", zip(header, line, strict=True))
 
     return header, rows()
 
@@ -129,11 +138,8 @@ def _from_parquet(path: Path) -> tuple[list[str], Iterator[Row]]:
         table = pyarrow.parquet.read_table(path)
     except pyarrow.ArrowInvalid as error:
         raise UserError(f"{path} is not a Parquet file: {error}.") from None
-    rows = (
-        _row(f"{path}, row {number}: ", row.items())
-        for batch in table.to_batches()
-        for number, row in enumerate(batch.to_pylist(), 1)
-    )
+    lines = itertools.chain.from_iterable(batch.to_pylist() for batch in table.to_batches())
+    rows = (_row(f"{path}, row {n}: ", row.items()) for n, row in enumerate(lines, 1))
     return table.column_names, rows
 
 
@@ -155,9 +161,11 @@ def _value(place: str, column: str, value: Any) -> Any:
             return None if math.isnan(number) else number
         if kind in ("int64", "Int64"):
             # Other programs write whole numbers as 5.0 where a column has gaps.
+            if isinstance(value, int) or (isinstance(value, str) and value.lstrip("-").isdigit()):
+                return int(value)
             if float(value) != int(float(value)):
                 raise ValueError
-            return int(value) if isinstance(value, int) else int(float(value))
+            return int(float(value))
         if kind == "bool":
             return {"true": True, "false": False}[str(value).lower()]
     except (ValueError, KeyError, OverflowError):
@@ -175,8 +183,14 @@ def _spec(place: str, row: Row) -> RunSpec:
     given = {name: value for name, value in row.items() if name in FIELDS}
     # A row with an identity was exported by Kandle: its configuration is whole, and empty means
     # empty.
-    base = _EMPTY if "identity" in row else defaults(row["study"], row["problem"])
+    for name, least in (("G", 1), ("width", 1), ("depth", 1), ("seed", 0)):
+        if row[name] < least:
+            raise must(f"{place}'{name}'", f"a whole number of at least {least}", row[name])
+    for name in ("alpha", "beta", "gain", "learning_rate"):
+        if not math.isfinite(row.get(name, 0.0)):
+            raise must(f"{place}'{name}'", "a finite number", row[name])
     try:
+        base = _EMPTY if "identity" in row else defaults(row["study"], row["problem"])
         spec = RunSpec.from_dict(base | given)
     except UserError as error:
         raise UserError(f"{place}{error}") from None

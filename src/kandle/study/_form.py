@@ -3,6 +3,7 @@
 Every check ends in one line that names the file, the key, what it must be and what it is.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,20 +24,23 @@ def _is_whole(value: Any, least: int) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 text = Kind("text", lambda value: isinstance(value, str) and value != "")
 positive = Kind("a whole number of at least 1", lambda value: _is_whole(value, 1))
 natural = Kind("a whole number of at least 0", lambda value: _is_whole(value, 0))
 degree = Kind("a whole number from 1 to 5", lambda value: _is_whole(value, 1) and value <= 5)
-number = Kind("a number", _is_number)
+number = Kind("a finite number", _is_number)
 rate = Kind("a positive number", lambda value: _is_number(value) and value > 0)
 truth = Kind("true or false", lambda value: isinstance(value, bool))
 table = Kind("a table", lambda value: isinstance(value, Mapping))
-scalar = Kind("a number, text or true/false", lambda value: isinstance(value, str | int | float))
+scalar = Kind(
+    "a finite number, text or true/false",
+    lambda value: isinstance(value, str | bool) or _is_number(value),
+)
 interval = Kind(
-    "two numbers, the lower first",
+    "two finite numbers, the lower first",
     lambda value: (
         isinstance(value, list | tuple)
         and len(value) == 2

@@ -19,7 +19,10 @@ from kandle.study._worker import Raised, Ready, Trained
 
 # A worker keeps what it compiled; after so many batches it makes room by starting anew.
 _BATCHES_A_WORKER = 64
+# A worker that ends by itself before it is ready will do so again; one that was killed was not to
+# blame, unless it happens without end.
 _FALSE_STARTS = 5
+_KILLED_STARTS = 100
 _START = "from kandle.study._worker import main; main()"
 
 
@@ -34,6 +37,7 @@ class LocalExecutor(Executor):
         self._count = workers
         self._runner = runner
         self._false_starts = 0
+        self._killed_starts = 0
 
     @property
     def slots(self) -> int:
@@ -79,7 +83,7 @@ class LocalExecutor(Executor):
         except (EOFError, OSError):
             return self._mourn(worker, batch)
         if isinstance(message, Ready):
-            worker.ready, self._false_starts = True, 0
+            worker.ready, self._false_starts, self._killed_starts = True, 0, 0
             return None
         worker.batch = None
         worker.served += 1
@@ -91,13 +95,14 @@ class LocalExecutor(Executor):
         return Done(batch, message.outcomes, message.seconds)
 
     def _mourn(self, worker: "_Worker", batch: Batch) -> Lost | None:
-        reason = worker.cause_of_death()
+        reason, killed = worker.cause_of_death(), worker.was_killed
         self._dismiss(worker)
         if worker.ready:
             return Lost(batch, reason, again=True)
         # It died before it saw the batch, which is therefore not to blame.
-        self._false_starts += 1
-        if self._false_starts >= _FALSE_STARTS:
+        self._killed_starts += killed
+        self._false_starts += not killed
+        if self._false_starts >= _FALSE_STARTS or self._killed_starts >= _KILLED_STARTS:
             raise StudyError(f"Worker processes cannot start: {reason}.")
         self._hire(batch)
         return None
@@ -157,6 +162,12 @@ class _Worker:
         self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 2000))
         words = self._log.read().decode(errors="replace").strip().splitlines()
         return f"worker exited with code {code}" + (f": {words[-1][:300]}" if words else "")
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether a signal ended the process."""
+        code = self.process.poll()
+        return code is not None and code < 0
 
     def end(self) -> None:
         self.process.kill()

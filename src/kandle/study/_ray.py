@@ -2,10 +2,12 @@
 
 import functools
 import os
+import socket
 import sys
+import time
 from typing import Any
 
-from kandle._errors import MissingExtra
+from kandle._errors import MissingExtra, must
 from kandle.study._batch import Batch
 from kandle.study._environment import ONE_THREAD, prepare
 from kandle.study._execute import TRAINER, execute, load_runner, told
@@ -33,6 +35,8 @@ class RayExecutor(Executor):
         gpus: float = 0,
         runner: str = TRAINER,
     ):
+        if not cpus + gpus > 0:
+            raise must("'cpus' and 'gpus' of RayExecutor", "not both 0", (cpus, gpus))
         try:
             import ray
         except ImportError:
@@ -74,6 +78,7 @@ class RayExecutor(Executor):
 
     def wait(self, timeout: float) -> list[Done | Lost]:
         if not self._under_way:
+            time.sleep(timeout)  # no node has room; one may join
             return []
         ready, _ = self._ray.wait(
             list(self._under_way), num_returns=1, timeout=timeout, fetch_local=True
@@ -104,11 +109,29 @@ def _connect(ray: Any, address: str | None, workers: int) -> None:
         options |= {"address": "local", "num_cpus": workers, "include_dashboard": False}
         options["_node_ip_address"] = "127.0.0.1"  # nobody else's business
     else:
+        _knock(address)
         options["address"] = address
     try:
         ray.init(**options)
-    except ConnectionError as error:
-        raise StudyError(f"There is no Ray cluster at {address}: {told(error)}.") from None
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        where = f"at {address}" if address else "to be started here"
+        raise StudyError(f"There is no Ray cluster {where}: {told(error)}.") from None
+
+
+def _knock(address: str) -> None:
+    """Raise unless something listens at `host:port`: Ray itself would go on trying for minutes.
+
+    `auto` and addresses with a scheme (`ray://…`) are Ray's to look up.
+    """
+    if address == "auto" or "://" in address:
+        return
+    host, colon, port = address.rpartition(":")
+    if not (colon and host and port.isdigit()):
+        raise must("The address of a Ray cluster", "HOST:PORT, ray://HOST:PORT or auto", address)
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise StudyError(f"There is no Ray cluster at {address}: {error}.") from None
 
 
 def _fits(resources: dict[str, float], name: str, amount: float) -> float:

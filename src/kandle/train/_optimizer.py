@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import optax
 
 from kandle._errors import UserError, must, unknown
@@ -25,10 +27,11 @@ def _optimizers() -> dict[str, Callable]:
     found = {}
     for name in dir(optax):
         value = getattr(optax, name)
-        if inspect.isfunction(value) and "learning_rate" in inspect.signature(value).parameters:
+        # What scales is a part of an optimizer.
+        if name.startswith(("_", "scale_by_")) or not inspect.isfunction(value):
+            continue
+        if "learning_rate" in inspect.signature(value).parameters:
             found[name] = value
-    # A transformation of gradients, not an optimizer.
-    del found["scale_by_learning_rate"]
     return found
 
 
@@ -125,6 +128,26 @@ class Optimizer:
         given = {"learning_rate": None if searches else self.rate()}
         made = _call(OPTIMIZERS[self.name], f"optimizer {self.name!r}", given, self.arguments)
         return optax.with_extra_args_support(made)
+
+    def try_out(self) -> None:
+        """Make one update in the abstract: an argument of the wrong type is found here, not by the
+        first training.
+        """
+
+        def update(weight: jax.Array) -> Any:
+            made = self.build()
+            loss = jnp.vdot(weight, weight)
+            extra = {"value": loss, "grad": weight, "value_fn": lambda w: jnp.vdot(w, w)}
+            return made.update(weight, made.init(weight), weight, **extra)
+
+        try:
+            jax.eval_shape(update, jax.ShapeDtypeStruct((2,), jnp.float32))
+        except Exception as error:
+            given, words = dict(self.arguments), str(error).strip().splitlines()
+            raise UserError(
+                f"The arguments {given} of optimizer {self.name!r} do not work: "
+                f"{words[0] if words else type(error).__name__}."
+            ) from None
 
 
 def _call(
