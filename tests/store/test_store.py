@@ -183,6 +183,20 @@ def test_a_lacking_curve_is_added(tmp_path):
         assert (merge(a, b).kept, len(a.curves()), len(a.spectra())) == (1, 1, 1)
 
 
+def test_other_spectra_are_a_conflict_and_not_stored(tmp_path):
+    def outcome(*spectra):
+        return Outcome("ok", loss=1.0, spectra=spectra)
+
+    old, other = Spectrum("ntk", 0, np.array([2.0, 1.0])), Spectrum("ntk", 0, np.array([9.0, 8.0]))
+    later = Spectrum("ntk", 5, np.array([3.0, 1.0]))
+    with Store.open(tmp_path / "a", "w") as a, Store.open(tmp_path / "b", "w") as b:
+        a.add(spec(), outcome(old))
+        b.add(spec(), outcome(other, later))
+        assert merge(a, b).conflicts == [spec().identity]
+        (kept,) = a.spectra()[spec().identity]
+    np.testing.assert_array_equal(kept.eigenvalues, old.eigenvalues)
+
+
 @given(
     hnp.arrays(st.sampled_from([np.float32, np.float64]), st.integers(0, 50)),
 )

@@ -135,6 +135,13 @@ def test_an_older_format_is_read_as_it_is_and_brought_up_when_written(tmp_path):
     np.testing.assert_array_equal(shares[1], values / 3)
 
 
+def test_a_store_in_the_making_is_empty_not_damaged(tmp_path):
+    (tmp_path / "runs.sqlite").touch()
+    with pytest.raises(StoreError, match="is empty: nothing is stored there yet"):
+        Store.open(tmp_path)
+    assert len(Store.open(tmp_path, "w").frame()) == 0
+
+
 @pytest.mark.parametrize("mode", ["r", "w"])
 def test_another_file_is_refused_and_left_alone(tmp_path, mode):
     path = tmp_path / "runs.sqlite"

@@ -1,5 +1,7 @@
 """Retries, splitting, failed runs, resuming."""
 
+from dataclasses import replace
+
 import pytest
 from study_rows import assert_same, rows
 
@@ -103,6 +105,36 @@ def test_progress_tells_rate_time_left_and_the_best(plan, tmp_path, notes):
         assert spec.identity == frame.loc[frame["loss"] == loss, "identity"].item()
     assert describe(ended)[0] == f"{plan.runs}/{plan.runs} runs"
     assert best(ended, 1)[0].startswith("f1 ")
+
+
+def test_batches_that_take_too_long_are_cut(tmp_path, notes):
+    """Batches take far longer than the model says; those that wait are made smaller."""
+    axes = study.Axes(problems=("f1",), grids=(5,), widths=(2,), depths=(1, 2, 3), seeds=8)
+    plan = study.plan(study.get("functions"), "paper", axes)
+    taken = []
+
+    class Slow(InlineExecutor):
+        def wait(self, timeout):
+            done = [replace(report, seconds=99 * report.batch.cost) for report in super().wait(0)]
+            taken.extend((len(report.batch), report.seconds) for report in done)
+            return done
+
+    ended = study.run(plan, tmp_path, executor=lambda: Slow("study_fake:train"), watcher=notes)
+    assert ended.trained == plan.runs == sum(size for size, _ in taken)
+    assert taken[0][1] > 300
+    assert all(size == 1 or seconds < 300 for size, seconds in taken[1:])
+    assert max(size for size, _ in taken[1:]) > 1
+
+
+def test_a_run_that_goes_on_knows_the_best_so_far(plan, tmp_path, notes):
+    def go():
+        study.run(
+            plan, tmp_path, executor=lambda: study.InlineExecutor("study_fake:train"), watcher=notes
+        )
+        return notes.last.best
+
+    assert go()
+    assert go() == go()
 
 
 def test_a_full_disk_stops_the_study_and_loses_nothing(

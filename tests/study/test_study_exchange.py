@@ -142,7 +142,18 @@ def test_columns_that_mean_nothing_are_left_out(tmp_path):
             HEADER + "\npdes,burgers,power-law,0.25,,5,8,2,0,0.1,0.5\n",
             "'alpha' and 'beta' must be given for power-law",
         ),
-        (HEADER + "\npdes,burger,baseline,,,5,8,2,0,0.1,0.5\n", "Did you mean 'burgers'"),
+        (
+            HEADER + "\npdes,burger,baseline,,,5,8,2,0,0.1,0.5\n",
+            "row 1: Unknown problem 'burger'. Did you mean 'burgers'",
+        ),
+        (
+            HEADER + "\npdes,burgers,baseline,,,-5,8,2,0,0.1,0.5\n",
+            "row 1: 'G' must be a whole number of at least 1. Got -5",
+        ),
+        (
+            HEADER + "\npdes,burgers,power-law,inf,1,5,8,2,0,0.1,0.5\n",
+            "row 1: 'alpha' must be a finite number",
+        ),
         (
             HEADER + ",status\npdes,burgers,baseline,,,5,8,2,0,0.1,0.5,good\n",
             "'status' must be one of ok, diverged, failed. Got 'good'",
@@ -155,6 +166,35 @@ def test_a_wrong_row_is_told_by_number_and_nothing_is_stored(tmp_path, text, mes
     assert message in str(error.value)
     with Store.open(tmp_path / "imported") as opened:
         assert len(opened) == 0
+
+
+def test_what_spreadsheets_make_of_a_file_is_read(tmp_path):
+    path, seed = tmp_path / "rows.csv", 2**53 + 1
+    text = f"{HEADER}\r\npdes,burgers,baseline,,,5.0,8,2,{seed},0.1,0.5\r\n\r\n"
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    with Store.open(tmp_path / "imported", "w") as opened:
+        assert study.import_rows(path, opened).rows == 1
+        (row,) = opened.frame().to_dict("records")
+    assert (row["seed"], row["G"]) == (seed, 5)
+    path.write_bytes(text.replace("burgers", "burg\xe9rs").encode("latin-1"))
+    with (
+        Store.open(tmp_path / "imported", "w") as opened,
+        pytest.raises(UserError, match=r"rows.csv is not UTF-8 text"),
+    ):
+        study.import_rows(path, opened)
+
+
+def test_rows_of_a_parquet_file_are_counted_through(tmp_path):
+    path, rows = tmp_path / "rows.parquet", 70_000  # Arrow reads them in several batches
+    frame = pd.DataFrame({"study": "own", "problem": "f1", "scheme": "baseline"}, range(rows))
+    frame = frame.assign(G=5, width=8, depth=2, seed=range(rows), loss=0.1, l2=0.5)
+    frame.loc[rows - 1, "G"] = 0
+    frame.to_parquet(path, row_group_size=1000)
+    with (
+        Store.open(tmp_path / "imported", "w") as opened,
+        pytest.raises(UserError, match=f"row {rows}: 'G' must be"),
+    ):
+        study.import_rows(path, opened)
 
 
 def test_a_changed_export_is_noticed(store, tmp_path):

@@ -155,6 +155,16 @@ def test_workers_that_cannot_start_end_the_study():
             reports(executor, 1)
 
 
+def test_workers_killed_as_they_start_are_not_to_blame():
+    with LocalExecutor(1, runner="study_fake:train") as executor:
+        executor.submit(batch(0))
+        for _ in range(8):
+            os.kill(executor.pids[0], signal.SIGKILL)
+            assert executor.wait(10) == []  # another one was hired for the batch
+        (report,) = reports(executor, 1)
+    assert isinstance(report, Done)
+
+
 def test_workers_start_anew_after_many_batches(monkeypatch):
     monkeypatch.setattr("kandle.study._local._BATCHES_A_WORKER", 2)
     with LocalExecutor(1, runner="study_fake:train") as executor:

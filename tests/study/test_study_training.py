@@ -1,16 +1,21 @@
 """Real trainings, tiny, through the engine and through the program."""
 
+import argparse
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
+import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from study_rows import assert_same, rows
 
 from kandle import study
+from kandle.cli import _study
 from kandle.store import Store
 from kandle.study import Axes, InlineExecutor, LocalExecutor
 
@@ -232,13 +237,65 @@ def test_a_run_that_cannot_be_made_fails_with_its_reason_and_exit_code_1(tmp_pat
         (("status", "--store", "nowhere"), "There is no store at nowhere"),
         (("run", "functions", "--workers", "0"), "must be at least 1"),
         (("merge", "nowhere", "--store", "s"), "There is no store at nowhere"),
+        (("import", "nowhere.csv", "--store", "s"), "There is no file nowhere.csv"),
+        (("plan", "functions", "--alphas", "inf"), "option 'alphas' must be a list of at least"),
+        (("plan", "functions", "--problems", "broken:f"), "ends in ZeroDivisionError: division"),
+        (("run", "functions", "--ray", "nonsense"), "must be HOST:PORT, ray://HOST:PORT or auto"),
+        (("run", "functions", "--ray", "127.0.0.1:1"), "There is no Ray cluster at 127.0.0.1:1"),
+        (("run", "functions", "--ray", "--batch-cpus", "0"), "must be not both 0"),
+        (("run", "functions", "--store", "broken.py"), "The store must be a directory"),
     ],
 )
 def test_misuse_is_told_in_a_line_with_exit_code_2(tmp_path, arguments, message):
+    (tmp_path / "broken.py").write_text("1 / 0\n")
     done = kandle("study", *arguments, check=False, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--alphas=-0.5,1.0", "--seeds", "2"],
+        ["--ray", "host:1", "--batch-cpus", "0.5", "--batch-gpus", "0.25", "--retry-failed"],
+        ["--shard", "2/3", "--workers", "4", "--scale", "quick"],
+    ],
+)
+def test_the_command_to_go_on_says_all_that_was_said(given):
+    parser = argparse.ArgumentParser()
+    _study.add(parser.add_subparsers())
+    first = parser.parse_args(["study", "run", "functions", *given])
+    again = parser.parse_args(shlex.split(_study._command(first))[1:])
+    assert vars(again) == vars(first)
+
+
+def test_killed_in_the_midst_of_training_nothing_changes(tmp_path, notes):
+    """Workers that really train are killed, and the rows are those of an undisturbed run."""
+    plan = study.plan(study.get("functions"), "paper", replace(TINY, steps=400, widths=(2, 3, 4)))
+    quiet, disturbed = tmp_path / "quiet", tmp_path / "disturbed"
+    study.run(plan, quiet, executor=lambda: LocalExecutor(2), watcher=notes)
+    executor, ended, killed = LocalExecutor(2), threading.Event(), []
+
+    def kill():
+        while len(killed) < 3 and not ended.wait(0.1):
+            busy = [worker for worker in executor._workers if worker.ready and worker.batch]
+            if busy:
+                killed.append(busy[0].process.pid)
+                os.kill(killed[-1], signal.SIGKILL)
+                ended.wait(1.0)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        study.run(plan, disturbed, executor=lambda: executor, watcher=notes)
+    finally:
+        ended.set()
+        killer.join()
+    assert killed
+    assert any("killed by signal 9" in note for note in notes.notes)
+    assert_same(rows(disturbed), rows(quiet))
 
 
 def test_ctrl_c_stops_within_seconds_and_tells_how_to_go_on(tmp_path):

@@ -137,9 +137,9 @@ def _command(arguments: argparse.Namespace) -> str:
     """The command that goes on where this one stops."""
     words = ["kandle", "study", "run", arguments.study, "--scale", arguments.scale]
     for name, value in _given_axes(arguments).items():
-        several = value if isinstance(value, list) else [value]
+        told = ",".join(map(str, value if isinstance(value, list) else [value]))
         # With "=", a negative number is not taken for an option.
-        words.append(f"--{name}={','.join(map(str, several))}")
+        words += [f"--{name}={told}"] if told.startswith("-") else [f"--{name}", told]
     words += ["--store", arguments.store]
     if arguments.shard:
         words += ["--shard", "{}/{}".format(*arguments.shard)]
@@ -147,8 +147,8 @@ def _command(arguments: argparse.Namespace) -> str:
         words += ["--workers", str(arguments.workers)]
     if arguments.ray is not None:
         words += ["--ray", *([arguments.ray] if arguments.ray else [])]
-        words.append(f"--batch-cpus={arguments.batch_cpus:g}")
-        words.append(f"--batch-gpus={arguments.batch_gpus:g}")
+        words += ["--batch-cpus", f"{arguments.batch_cpus:g}"]
+        words += ["--batch-gpus", f"{arguments.batch_gpus:g}"]
     if arguments.retry_failed:
         words.append("--retry-failed")
     return shlex.join(words)
