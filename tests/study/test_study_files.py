@@ -236,7 +236,7 @@ def test_a_study_that_is_not_there(tmp_path):
         study.get("functons")
 
 
-QUIET = {"quiet-functions": (2400, 12), "quiet-pdes": (720, 6), "quiet-feynman": (800, 1)}
+QUIET = {"quiet-functions": (2100, 12), "quiet-pdes": (630, 6), "quiet-feynman": (800, 1)}
 
 
 @pytest.mark.parametrize("name", QUIET)
