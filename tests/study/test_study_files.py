@@ -241,13 +241,13 @@ QUIET = {"quiet-functions": (2100, 12), "quiet-pdes": (630, 6), "quiet-feynman":
 
 @pytest.mark.parametrize("name", QUIET)
 def test_the_studies_of_the_quiet_start(name):
-    """Every setting under the same eight starts, five seeds each; smoke and quick choose among."""
+    """Every setting under the same starts, five seeds each; smoke and quick choose among them."""
     path = Path(__file__).parents[2] / "studies" / f"{name}.toml"
     specs = study.plan(study.get(path)).specs
     shapes = {(spec.G, spec.width, spec.depth) for spec in specs}
     assert (len(specs), len(shapes)) == QUIET[name]
     starts = {(s.scheme, s.alpha, s.beta, s.settings) for s in specs}
-    assert len(starts) == 8
+    assert len(starts) == (8 if name == "quiet-feynman" else 7)
     assert {s.seed for s in specs} == set(range(5))
     for scale in ("smoke", "quick"):
         assert 0 < study.plan(study.get(path), scale).runs < 100
