@@ -6,6 +6,10 @@
 A cell is one problem, architecture, scheme and metric. It is inside when the own median lies in the
 published range, minimum to maximum over runs, widened by a factor 1.5 on both sides; where only a
 printed median is known (Table 3), when it lies within a factor 2 of that.
+
+The last loss of a run is one moment of a curve that may swing by orders of magnitude under a
+constant rate. Beside each loss outside stands what the own curves did in the last quarter of
+training: the 10th, 50th and 90th percentile over steps and seeds.
 """
 
 import argparse
@@ -102,6 +106,20 @@ def compare(part: str, runs: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def swing(store: Store, runs: pd.DataFrame, row) -> str:
+    """The own losses of a cell in the last quarter of training, in words."""
+    power = row.scheme == "power-law"
+    cell = runs[runs["problem"].eq(row.problem) & runs["scheme"].eq(row.scheme)]
+    if power:
+        cell = cell[cell["alpha"].eq(row.alpha) & cell["beta"].eq(row.beta)]
+    curves = store.curves(cell["identity"]).values()
+    late = [curve.loss[curve.steps > 0.75 * curve.steps[-1]] for curve in curves]
+    if row.metric != "loss" or not late:
+        return ""
+    low, middle, high = np.nanpercentile(np.concatenate(late), (10, 50, 90))
+    return f"  last quarter {low:.2g} … {middle:.2g} … {high:.2g}"
+
+
 def _line(row) -> str:
     name = row.scheme
     if row.scheme == "power-law":
@@ -150,14 +168,18 @@ def main() -> int:
         parser.error(f"unknown part {', '.join(sorted(unknown))}; known: {', '.join(PARTS)}")
     with Store.open(arguments.store) as store:
         found = {part: store.frame(f"faithfulness-{part}") for part in parts}
+        return _report(store, found, as_csv=arguments.csv)
+
+
+def _report(store: Store, found: dict[str, pd.DataFrame], *, as_csv: bool) -> int:
     compared = {part: compare(part, runs) for part, runs in found.items() if len(runs)}
-    for part in parts:
+    for part in found:
         if part not in compared:
             print(f"{part}: no runs in this store", file=sys.stderr)
     if not compared:
         return 1
     every = pd.concat(compared.values())
-    if arguments.csv:
+    if as_csv:
         every.to_csv(sys.stdout, index=False)
         return 0
     for part, cells in compared.items():
@@ -165,7 +187,7 @@ def main() -> int:
     outside = every[every["inside"].eq(False).fillna(False)]
     print("\nOutside:" if len(outside) else "")
     for row in outside.itertuples():
-        print(_line(row))
+        print(_line(row) + swing(store, found[row.part], row))
     _share("\nall", every)
     return 0
 
