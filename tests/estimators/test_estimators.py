@@ -117,7 +117,7 @@ def test_classes_come_back_from_a_file(labels, tmp_path):
 def test_classes_that_no_file_can_hold(tmp_path):
     y = np.asarray([1, 2], "timedelta64[D]")[(Y > 100).astype(int)]
     model = KANClassifier(**{**SMALL, "max_iter": 2}).fit(X, y)
-    with pytest.raises(UserError, match="Classes cannot be saved: .* timedelta"):
+    with pytest.raises(UserError, match=r"Classes cannot be saved: .* timedelta"):
         model.save(tmp_path / "c.safetensors")
     assert list(tmp_path.iterdir()) == []
 

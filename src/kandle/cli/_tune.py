@@ -2,7 +2,7 @@
 
 import argparse
 
-from kandle.cli._fit import columns, layers
+from kandle.cli._fit import layers
 
 
 def add(subparsers) -> None:
@@ -13,7 +13,7 @@ def add(subparsers) -> None:
         "for a table of data.",
     )
     parser.add_argument("data", metavar="DATA", nargs="?", help="a CSV or Parquet file")
-    parser.add_argument("--target", type=columns, help="the column of DATA to predict")
+    parser.add_argument("--target", help="the column of DATA to predict")
     parser.add_argument("--problem", metavar="P", help="a problem, such as f3 or module:object")
     parser.add_argument(
         "--layers", default=(8, 8), type=layers, help="widths of hidden layers (default: 8,8)"
