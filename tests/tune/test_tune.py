@@ -118,8 +118,12 @@ def test_all_pairs_if_the_budget_allows_and_how_sure():
 
 
 def test_a_time_is_a_budget_too():
-    tuned = tune(WAVE, **FEW, seeds=1, steps=30, budget="60s")
+    told = []
+    tuned = tune(
+        WAVE, **FEW, seeds=1, steps=30, budget="60s", progress=lambda *now: told.append(now)
+    )
     assert tuned.best.steps == 30
+    assert told[-1][0] == told[-1][1] == tuned.plan.model_steps
     assert tuned.cut is None
     with pytest.raises(UserError, match=r"^1e-05 min is too short for .* at least about .* min"):
         tune(WAVE, **FEW, seeds=1, steps=30, budget="0.00001min")

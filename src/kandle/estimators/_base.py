@@ -81,7 +81,8 @@ class KANEstimator(BaseEstimator):
         if found != cls.__name__:
             raise must(f"{path}", f"a saved {cls.__name__}", found)
         parameters = {k: restored(v) for k, v in fitted.extra["parameters"].items()}
-        estimator = cls(**parameters, init=restore_scheme(path, fitted.extra["init"]))
+        parameters["init"] = restore_scheme(path, fitted.extra["init"])
+        estimator = cls(**parameters)
         estimator._restore(fitted)
         return estimator
 

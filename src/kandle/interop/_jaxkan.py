@@ -237,7 +237,8 @@ def _uniform_basis(part: Any, l: int) -> SplineBasis:
     grid = knots.shape[1] - 2 * degree - 1
     ends = _few_digits(knots[0, degree]), _few_digits(knots[0, -degree - 1])
     # What the layer was built with is exact, and holds unless its grid was adapted since.
-    for domain in (tuple(map(float, part.grid.grid_range)), ends):
+    low, high = map(float, part.grid.grid_range)
+    for domain in ((low, high), ends):
         if domain[0] < domain[1]:
             basis = SplineBasis(grid, degree, domain)
             rounding = 4 * _EPSILON * np.abs(knots).max()

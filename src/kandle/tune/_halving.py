@@ -50,7 +50,7 @@ class Race:
         self.alive = list(range(len(pairs)))
         self.marks: list[tuple[float, int]] = []  # when how many model-steps were made
         self._pairs, self._build, self._progress = pairs, build, progress
-        self._seeds, self._spent = {0: first}, 0
+        self._seeds, self._spent = {0: first}, first.steps * len(pairs)
 
     def run(self, rung: Rung, total: int) -> np.ndarray:
         """Train the first of those alive until the rung's end: losses (seeds, pairs)."""
