@@ -7,13 +7,16 @@ differ. Printed is the median final loss over seeds of either start, and their r
 """
 
 import argparse
+import importlib.util
 import json
 import statistics
+import sys
 import time
 
 import numpy as np
 
 from kandle import init, problems
+from kandle._errors import MissingExtra, UserError, unknown
 
 PROBLEMS = ("f2", "f3", "I.12.11", "II.6.15a")
 WIDTHS, GRID, DEGREE = (8, 8), 5, 3
@@ -56,7 +59,7 @@ def jaxkan_loss(problem, seed: int, scheme, steps: int, rows: int) -> float:
     widths = [problem.n_in, *WIDTHS, problem.n_out]
     model = KAN(widths, "spline", {"k": DEGREE, "G": GRID}, seed=seed)
     if scheme is not None:
-        kandle.jaxkan.initialize(model, scheme, jax.random.key(seed))
+        kandle.jaxkan.initialize(model, scheme, seed=seed)
     graph, weights, rest = nnx.split(model, nnx.Param, ...)
     optimizer = optax.adam(1e-3)
 
@@ -77,6 +80,17 @@ def jaxkan_loss(problem, seed: int, scheme, steps: int, rows: int) -> float:
 
 
 LIBRARIES = {"pykan": pykan_loss, "jaxkan": jaxkan_loss}
+# What each imports; pykan does not declare its own.
+PACKAGES = {
+    "pykan": ("kan", "torch", "sklearn", "sympy", "tqdm", "yaml"),
+    "jaxkan": ("jaxkan", "flax"),
+}
+
+
+def check_installed(library: str) -> None:
+    """Refuse a library before anything is trained, with the command that installs it."""
+    if any(importlib.util.find_spec(package) is None for package in PACKAGES[library]):
+        raise MissingExtra(f"Benchmarking {library}", library)
 
 
 def compare(library: str, name: str, scheme, seeds: int, steps: int, rows: int) -> dict:
@@ -109,10 +123,15 @@ def main(argv=None) -> list[dict]:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args(argv)
     scheme = init.PowerLaw(arguments.alpha, arguments.beta)
+    libraries = arguments.libraries.split(",")
+    for library in libraries:
+        if library not in LIBRARIES:
+            raise unknown("library", library, LIBRARIES)
+        check_installed(library)
     if not arguments.json:
         print(f"{'library':8} {'problem':10} {'default':>10} {'kandle':>10} {'ratio':>8}")
     rows = []
-    for library in arguments.libraries.split(","):
+    for library in libraries:
         for name in arguments.problems.split(","):
             a = arguments
             row = compare(library, name, scheme, a.seeds, a.steps, a.rows)
@@ -129,4 +148,7 @@ def main(argv=None) -> list[dict]:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (UserError, MissingExtra) as error:
+        sys.exit(f"interop.py: error: {error}")

@@ -1,6 +1,6 @@
 """Kandle's starts for jaxKAN's models, and conversion of weights to a Kandle network and back.
 
-kandle.jaxkan.initialize(model, init.PowerLaw(0.25, 1.75), jax.random.key(0))
+kandle.jaxkan.initialize(model, init.PowerLaw(0.25, 1.75))
 """
 
 from kandle._errors import MissingExtra

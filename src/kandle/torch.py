@@ -12,12 +12,13 @@ except ModuleNotFoundError:
 
 from kandle.interop import Report, SplineLayer
 from kandle.interop._torch import initialize_
-from kandle.interop._torch_adapters import Adapter, register, torch_residual, unregister
+from kandle.interop._torch_adapters import Adapter, assign, register, torch_residual, unregister
 
 __all__ = [
     "Adapter",
     "Report",
     "SplineLayer",
+    "assign",
     "initialize_",
     "register",
     "torch_residual",

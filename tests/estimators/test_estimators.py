@@ -1,5 +1,7 @@
 """Estimators beyond conformance: they learn, take any start, and come back from a file."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,90 @@ def test_any_start_comes_back_from_a_file(scheme, tmp_path):
     kandle.save(model.model_, plain)
     with pytest.raises(UserError, match="without a table"):
         KANRegressor.load(plain)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"layers": (np.int64(3),)},
+        {"layers": [3]},
+        {"grid": (3, np.int32(4)), "max_iter": np.int64(2)},
+        {"random_state": np.int64(3), "learning_rate": np.float32(0.5)},
+    ],
+    ids=str,
+)
+def test_parameters_come_back_from_a_file_as_they_were(changed, tmp_path):
+    model = KANRegressor(**{**SMALL, "max_iter": 2, **changed}).fit(X, Y)
+    model.save(tmp_path / "m.safetensors")
+    back = KANRegressor.load(tmp_path / "m.safetensors")
+    assert back.get_params() == model.get_params()
+    assert type(back.grid) is type(model.grid)
+    assert type(back.layers) is type(model.layers)
+
+
+def test_widths_of_an_array_and_a_generator_can_be_saved(tmp_path):
+    given = {"layers": np.array([3, 2]), "random_state": np.random.RandomState(1), "max_iter": 2}
+    model = KANRegressor(**{**SMALL, **given}).fit(X, Y)
+    model.save(tmp_path / "m.safetensors")
+    back = KANRegressor.load(tmp_path / "m.safetensors")
+    assert (back.layers, back.random_state) == ((3, 2), None)
+    np.testing.assert_array_equal(back.predict(X), model.predict(X))
+
+
+@dataclasses.dataclass(frozen=True)
+class Mine(init.Scheme):
+    """A scheme of a user's own, under a name that is taken."""
+
+    name = "glorot"
+
+    def scales_from_moments(self, n_in, n_out, moments):
+        return 0.1, 0.2
+
+
+def test_a_scheme_of_one_s_own_is_loaded_with_its_weights_and_a_warning(tmp_path):
+    model = KANRegressor(**{**SMALL, "max_iter": 2}, init=Mine()).fit(X, Y)
+    model.save(tmp_path / "m.safetensors")
+    with pytest.warns(UserWarning, match=r"Mine.*'init' is 'power-law' now"):
+        back = KANRegressor.load(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(back.predict(X), model.predict(X))
+    assert back.init == "power-law"
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.asarray(["2020-01-01", "2021-06-01"], "datetime64[D]"),
+        np.asarray(["2020-01-01T01:02", "2021-06-01"], "datetime64[ns]"),
+        np.asarray(["no", "yes"], object),
+        np.asarray([True, False]),
+        np.asarray([1.0, 2.0], np.float32),
+    ],
+    ids=lambda labels: str(labels.dtype),
+)
+def test_classes_come_back_from_a_file(labels, tmp_path):
+    y = labels[(Y > 100).astype(int)]
+    model = KANClassifier(**{**SMALL, "max_iter": 2}).fit(X, y)
+    model.save(tmp_path / "c.safetensors")
+    back = KANClassifier.load(tmp_path / "c.safetensors")
+    assert back.classes_.dtype == labels.dtype
+    np.testing.assert_array_equal(back.predict(X), model.predict(X))
+
+
+def test_classes_that_no_file_can_hold(tmp_path):
+    y = np.asarray([1, 2], "timedelta64[D]")[(Y > 100).astype(int)]
+    model = KANClassifier(**{**SMALL, "max_iter": 2}).fit(X, y)
+    with pytest.raises(UserError, match=r"Classes cannot be saved: .* timedelta"):
+        model.save(tmp_path / "c.safetensors")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_estimator_gives_the_same_bytes(tmp_path):
+    model = KANRegressor(**{**SMALL, "max_iter": 2}).fit(X, Y)
+    written = set()
+    for i in range(8):
+        model.save(tmp_path / f"{i}.safetensors")
+        written.add((tmp_path / f"{i}.safetensors").read_bytes())
+    assert len(written) == 1
 
 
 def test_the_start_matters_and_the_seed_decides():
@@ -114,7 +200,12 @@ def test_pipeline_and_grid_search():
         ({"layers": 8}, "'layers'"),
         ({"layers": (0,)}, "'widths'"),
         ({"grid": 0}, "'grid'"),
-        ({"max_iter": 0}, "steps"),
+        ({"max_iter": 0}, "'max_iter'"),
+        ({"max_iter": 10.5}, "'max_iter'"),
+        ({"max_iter": "10"}, "'max_iter'"),
+        ({"layers": "33"}, "'layers'"),
+        ({"weight_decay": -1}, "'weight_decay'"),
+        ({"weight_decay": "much"}, "'weight_decay'"),
         ({"learning_rate": -1.0}, "'learning_rate'"),
         ({"learning_rate": 1e30}, "diverged"),
     ],

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from kandle._errors import UserError
 from kandle.cli import main
 from kandle.estimators import load_fitted
 from kandle.estimators._table import ridge
@@ -45,6 +46,45 @@ def test_fit_then_predict(table, tmp_path, capsys):
     assert list(tmp_path.glob(".*")) == []
 
 
+def test_a_column_with_a_comma_and_one_without_a_name(table, tmp_path, capsys):
+    out = tmp_path / "m.safetensors"
+    frame = pd.read_csv(table).rename(columns={"y": "y, in m", "a": "a,b"})
+    frame.to_csv(table)  # with its index
+    options = [*FAST, "--steps", "5", "--out", str(out)]
+    assert main(["fit", str(table), "--target", "y, in m", *options]) == 0
+    shown = capsys.readouterr()
+    assert "y, in m from a,b, b\n" in shown.out
+    assert "note: column 1 has no name" in shown.err
+    assert load_fitted(out).inputs.columns == ("a,b", "b")
+    assert main(["fit", str(table), "--target", "y, in m", "--inputs", "a,b", *options]) == 0
+    assert load_fitted(out).inputs.columns == ("a,b",)
+    assert "note" not in capsys.readouterr().err
+
+
+def test_the_same_fit_gives_the_same_bytes(table, tmp_path):
+    written = []
+    for name in ("one.safetensors", "two.safetensors"):
+        main(["fit", str(table), "--target", "y", *FAST, "--out", str(tmp_path / name)])
+        written.append((tmp_path / name).read_bytes())
+    assert written[0] == written[1]
+
+
+def test_a_model_of_an_array_says_which_columns_it_needs(table, tmp_path, capsys):
+    pytest.importorskip("sklearn")
+    from kandle import KANRegressor
+
+    frame = pd.read_csv(table)
+    model = KANRegressor(layers=(2,), grid=3, max_iter=2)
+    model.fit(frame[["a", "b"]].to_numpy(), frame["y"]).save(tmp_path / "m.safetensors")
+    arguments = ["predict", str(tmp_path / "m.safetensors"), str(table)]
+    assert main([*arguments, "--out", str(tmp_path / "p.csv")]) == 2
+    assert "must have the columns x0, x1. It has a, b, y." in capsys.readouterr().err
+    out = tmp_path / "fit.safetensors"
+    main(["fit", str(table), "--target", "y", *FAST, "--steps", "5", "--out", str(out)])
+    with pytest.raises(UserError, match="load_fitted"):
+        KANRegressor.load(out)
+
+
 def test_predicting_beyond_the_data_is_said(table, tmp_path, capsys):
     out = tmp_path / "m.safetensors"
     main(["fit", str(table), "--target", "y", *FAST, "--steps", "5", "--out", str(out)])
@@ -72,6 +112,8 @@ def test_ridge_is_least_squares_where_nothing_speaks_for_a_penalty():
         (("b", 2, None), ["--target", "y"], "Column 'b', row 3 is missing"),
         ("few", ["--target", "y"], "has 5 rows"),
         ("empty", ["--target", "y"], "empty"),
+        ("a,y,a\n1,2,3\n4,5,6\n", ["--target", "y"], "Column 'a' occurs more than once in"),
+        ("y\n1\n2\n", ["--target", "y"], "nothing to predict y from: its only columns are 'y'"),
         (None, ["--target", "y", "--init", "xavier"], "Unknown scheme 'xavier'"),
         (None, ["--target", "y", "--init", "power-law:1"], "power-law:0.25,1.75"),
         (None, ["--target", "y", "--init", "lecun-numerical", "--rate", "1e30"], "diverged"),
@@ -81,13 +123,13 @@ def test_bad_data_is_one_line_and_no_file(table, tmp_path, capsys, edit, options
     frame = pd.read_csv(table)
     if edit == "few":
         frame = frame.head(5)
-    elif edit == "empty":
-        table.write_text("")
+    elif isinstance(edit, str):
+        table.write_text("" if edit == "empty" else edit)
     elif edit is not None:
         column, row, value = edit
         frame[column] = frame[column].astype(object)
         frame.loc[row, column] = value
-    if edit != "empty":
+    if edit == "few" or not isinstance(edit, str):
         frame.to_csv(table, index=False)
     out = tmp_path / "m.safetensors"
     assert main(["fit", str(table), *options, *FAST, "--out", str(out)]) == 2

@@ -48,6 +48,9 @@ def test_initialized_as_a_kandle_network_of_the_same_key(layer_type, scheme):
         {"add_bias": False},
         {"k": 2, "G": 7},
         {"grid_range": (0.0, 2.5)},
+        {"grid_range": (-np.pi, np.pi)},
+        {"grid_range": (-1 / 3, 1 / 3)},
+        {"G": 20},
     ],
     ids=str,
 )
@@ -60,13 +63,74 @@ def test_there_and_back(layer_type, options):
                     parameter.shape
                 )
     converted = kandle.jaxkan.to_kandle(model)
-    np.testing.assert_allclose(converted(X), model(X), atol=1e-6, rtol=1e-6)
+    tolerance = 1e-6 * max(1.0, float(np.abs(model(X)).max()))
+    np.testing.assert_allclose(converted(X), model(X), atol=tolerance, rtol=0)
+    assert converted.layers[0].basis.domain == options.get("grid_range", (-1.0, 1.0))
     for back_type in ("spline", "base"):
         back = kandle.jaxkan.from_kandle(converted, back_type)
-        np.testing.assert_allclose(back(X), model(X), atol=1e-6, rtol=1e-6)
+        np.testing.assert_allclose(back(X), model(X), atol=tolerance, rtol=0)
     again = kandle.jaxkan.to_kandle(back)
     for ours, theirs in zip(converted.layers, again.layers, strict=True):
         np.testing.assert_array_equal(ours.b, theirs.b)
+
+
+@pytest.mark.parametrize("ends", [(-1, 1), (-1 / 3, 1 / 3)], ids=str)
+def test_there_and_back_on_a_fine_grid(ends):
+    """jaxKAN rounds its knots to float32: functions must not be steep for 1e-6 to be met."""
+    model = jax_model(G=100, grid_range=ends)
+    kandle.jaxkan.initialize(model, "glorot")
+    converted = kandle.jaxkan.to_kandle(model)
+    tolerance = 1e-6 * max(1.0, float(np.abs(model(X)).max()))
+    np.testing.assert_allclose(converted(X), model(X), atol=tolerance, rtol=0)
+    back = kandle.jaxkan.from_kandle(converted)
+    np.testing.assert_allclose(back(X), model(X), atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("ends", [(-1 / 3, 1 / 3), (100, 101), (-1e-7, 1e-7), (0, 1000)], ids=str)
+@pytest.mark.parametrize("G", [5, 20, 100])
+def test_a_uniform_grid_in_float32_is_one(ends, G):
+    model = jax_model(G=G, grid_range=ends)
+    assert kandle.jaxkan.to_kandle(model).layers[0].basis.domain == ends
+    # Without what it was built with, as after an update, the ends are those of the knots.
+    for layer in model.layers:
+        layer.grid.grid_range = (-9, 9)
+    lo, hi = kandle.jaxkan.to_kandle(model).layers[0].basis.domain
+    np.testing.assert_allclose((lo, hi), ends, rtol=1e-6, atol=1e-6 * (ends[1] - ends[0]))
+
+
+def test_keys_and_seeds():
+    def weights(*key, **seed):
+        model = jax_model()
+        kandle.jaxkan.initialize(model, "glorot", *key, **seed)
+        return np.asarray(model.layers[0].c_basis[...])
+
+    default = weights()
+    for same in ((0,), (np.int64(0),), (jax.random.key(0),), (jax.random.PRNGKey(0),)):
+        np.testing.assert_array_equal(weights(*same), default)
+    np.testing.assert_array_equal(weights(seed=3), weights(3))
+    assert not np.array_equal(weights(seed=3), default)
+    for wrong in ("0", 0.5, 2**70, True, jax.random.split(jax.random.key(0))):
+        with pytest.raises(UserError, match="'key' of initialize"):
+            weights(wrong)
+    with pytest.raises(UserError, match="both"):
+        weights(0, seed=0)
+    with pytest.raises(UserError, match="'inputs'"):
+        kandle.jaxkan.initialize(jax_model(), "glorot", inputs=3)
+
+
+def test_parameters_keep_their_precision():
+    with jax.enable_x64(True):
+        model = jax_model(widths=(2, 3))
+        layer = model.layers[0]
+        before = {name: getattr(layer, name)[...].dtype for name in ("c_res", "c_spl", "bias")}
+        layer.c_basis = nnx.Param(layer.c_basis[...].astype(jnp.float64))
+        kandle.jaxkan.initialize(model, "glorot")
+        assert {name: getattr(layer, name)[...].dtype for name in before} == before
+        assert layer.c_basis[...].dtype == jnp.float64
+        own = kandle.KAN([2, 3], init="glorot", key=jax.random.key(0), dtype=jnp.float64)
+        np.testing.assert_allclose(
+            layer.c_basis[...].reshape(own.layers[0].b.shape), own.layers[0].b, rtol=1e-6
+        )
 
 
 def test_different_grids_a_layer_survive():

@@ -90,8 +90,11 @@ def test_seeds():
     two = network(KANLinear(3, 3), KANLinear(3, 3))
     kandle.torch.initialize_(two, "glorot", seed=0)
     assert not torch.equal(two[0].spline_weight, two[1].spline_weight)
-    with pytest.raises(UserError, match="integer"):
-        kandle.torch.initialize_(layers[0], "glorot", seed="0")
+    kandle.torch.initialize_(layers[1], "glorot", seed=np.int64(1))
+    assert torch.equal(b, c)
+    for wrong in ("0", True, 2**70):
+        with pytest.raises(UserError, match="integer"):
+            kandle.torch.initialize_(layers[0], "glorot", seed=wrong)
 
 
 def test_global_generator_is_used_or_left_alone():
@@ -119,6 +122,96 @@ def test_an_unknown_layer_is_named_and_untouched():
     assert "not known: 1 (Own)" in str(report)
 
 
+class Listed(torch.nn.Module):
+    """Coefficients where only their owner can tell what they are."""
+
+    def __init__(self, holder):
+        super().__init__()
+        w = torch.nn.Parameter(torch.randn(3, 3, 8))
+        self.w = holder([w]) if holder is torch.nn.ParameterList else holder({"coef": w})
+
+
+class Fast(torch.nn.Module):
+    """A KAN layer of PyTorch's parts alone, as FastKAN's."""
+
+    def __init__(self, grid=True):
+        super().__init__()
+        self.base, self.spline = torch.nn.Linear(3, 3), torch.nn.Linear(24, 3, bias=False)
+        if grid:
+            self.register_buffer("grid", torch.linspace(-1, 1, 8))
+
+
+class FourierKANLayer(Fast):
+    def __init__(self):
+        super().__init__(grid=False)
+
+
+class WholeKAN(torch.nn.Module):
+    """A network that is called after what is in it."""
+
+    def __init__(self, *layers):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(layers)
+
+
+@pytest.mark.parametrize(
+    ("unknown", "names"),
+    [
+        (lambda: Listed(torch.nn.ParameterList), ("1 (Listed)",)),
+        (lambda: Listed(torch.nn.ParameterDict), ("1 (Listed)",)),
+        (Fast, ("1 (Fast)",)),
+        (FourierKANLayer, ("1 (FourierKANLayer)",)),
+        (lambda: WholeKAN(Fast(), FourierKANLayer()), ("1.layers.0 (Fast)", "1.layers.1 (Fou")),
+        (lambda: WholeKAN(torch.nn.Linear(3, 3)), ("1 (WholeKAN)",)),
+        (lambda: torch.nn.utils.parametrizations.weight_norm(Own(3, 3), "w"), ("1 (Own)",)),
+    ],
+)
+def test_unknown_layers_made_of_known_parts_are_named(unknown, names):
+    net = network(KANLinear(2, 3), unknown(), torch.nn.Linear(3, 1))
+    with pytest.warns(UserWarning, match="not known"):
+        report = kandle.torch.initialize_(net, "power-law", seed=0)
+    assert len(report.unknown) == len(names)
+    assert all(found.startswith(name) for found, name in zip(report.unknown, names, strict=True))
+    assert report.left == ("2 (Linear)",)
+
+
+def test_a_network_of_known_layers_is_no_unknown_one():
+    net = WholeKAN(KANLinear(2, 3), torch.nn.Linear(3, 1))
+    report = kandle.torch.initialize_(net, "power-law", seed=0)
+    assert report.unknown == ()
+    assert report.left == ("layers.1 (Linear)",)
+
+
+def test_a_parametrized_weight_is_set_through_its_inverse():
+    layer, plain = KANLinear(3, 4), KANLinear(3, 4)
+    torch.nn.utils.parametrizations.weight_norm(layer, "spline_weight")
+    for part in (layer, plain):
+        kandle.torch.initialize_(part, "power-law", seed=0)
+    torch.testing.assert_close(layer.spline_weight, plain.spline_weight)
+    x = torch.rand(5, 3)
+    torch.testing.assert_close(layer(x), plain(x))
+
+
+class Doubled(torch.nn.Module):
+    def forward(self, x):
+        return 2 * x
+
+
+@pytest.mark.parametrize("scheme", ["power-law", "quiet"])
+def test_a_weight_that_cannot_be_set_is_refused_and_nothing_changes(scheme):
+    """Without an inverse; and splines of zero have no direction to normalize."""
+    net = network(KANLinear(2, 3), KANLinear(3, 3))
+    if scheme == "quiet":
+        torch.nn.utils.parametrizations.weight_norm(net[1], "spline_weight")
+    else:
+        torch.nn.utils.parametrize.register_parametrization(net[1], "base_weight", Doubled())
+    before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+    with pytest.raises(UserError, match="computed from other parameters"):
+        kandle.torch.initialize_(net, scheme, seed=0)
+    for name, tensor in net.state_dict().items():
+        assert torch.equal(before[name], tensor), name
+
+
 def test_nothing_known_is_an_error():
     with pytest.raises(UserError, match=r"0 \(Linear\)"):
         kandle.torch.initialize_(network(torch.nn.Linear(2, 2)), "glorot")
@@ -138,8 +231,11 @@ def test_an_error_half_way_changes_nothing():
     net = network(KANLinear(2, 3), KANLinear(3, 3))
     net[1].grid[0, 4] = 99.0
     before = net[0].spline_weight.clone()
-    with pytest.raises(UserError, match="non-decreasing"):
+    with pytest.raises(UserError, match="non-decreasing") as caught:
         kandle.torch.initialize_(net, "glorot")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match="'inputs'"):
+        kandle.torch.initialize_(net, "glorot", inputs=3)
     assert torch.equal(before, net[0].spline_weight)
 
 
@@ -175,6 +271,44 @@ def test_an_adapter_teaches_a_layer():
     assert report.unknown == ()
     with pytest.raises(UserError, match="matches, describe and write"):
         kandle.torch.register(object())
+
+
+class Careless(OwnAdapter):
+    """Replaces a parameter, then fails."""
+
+    def write(self, module, r, b):
+        module.v = torch.nn.Parameter(r.T)
+        module.w.copy_(b.permute(1, 2, 0))
+        module.w.copy_(b)
+
+
+class Vague(OwnAdapter):
+    def describe(self, module):
+        return "a layer"
+
+
+@pytest.mark.parametrize(
+    ("adapter", "message"),
+    [(Careless(), "Careless could not write layer '1'"), (Vague(), "SplineLayer")],
+)
+def test_an_adapter_that_fails_leaves_all_layers_as_they_were(adapter, message):
+    net = network(KANLinear(2, 3), Own(3, 4))
+    before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+    kandle.torch.register(adapter)
+    try:
+        with pytest.raises(UserError, match=message):
+            kandle.torch.initialize_(net, "glorot", seed=0)
+    finally:
+        kandle.torch.unregister(adapter)
+    for name, tensor in net.state_dict().items():
+        assert torch.equal(before[name], tensor), name
+    with pytest.raises(UserError, match="not registered"):
+        kandle.torch.unregister(adapter)
+
+
+def test_a_residual_that_is_constant():
+    layer = KANLinear(2, 3, base_activation=lambda: torch.ones_like)
+    assert kandle.torch.initialize_(layer, "power-law", seed=0).layers[0].sigma_r is not None
 
 
 def test_other_precisions_stay():

@@ -84,7 +84,9 @@ def test_spaces_byte_order_mark_blank_lines_and_booleans(tmp_path):
         ("a;b;y\n1;2;3\n2;4;6\n", "Unknown column 'y'. Known: a;b;y"),
         ("a,b,y\n1,2,3\n2,3,4,5\n", "cannot be read as a table.*line 3"),
         ("a,b,y\n1,2,3,4\n2,3,4,5\n", "cannot be read as a table"),
-        ("y\n1\n2\n", "'inputs' of Table"),
+        ("y\n1\n2\n", "nothing to predict y from: its only columns are 'y'"),
+        (",y\n1,2\n2,3\n", "nothing to predict y from"),
+        ("a,y,a\n1,2,3\n2,3,5\n", "Column 'a' occurs more than once"),
     ],
 )
 def test_bad_data(tmp_path, text, message):

@@ -1,6 +1,15 @@
 """`kandle fit`: train a network on a table."""
 
 import argparse
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kandle.problems import Table
+
+
+INPUTS = "columns to predict from (default: all others that have a name)"
 
 
 def add(subparsers) -> None:
@@ -11,10 +20,8 @@ def add(subparsers) -> None:
         "compare it with the mean and with ridge regression, and save it with its scaling.",
     )
     parser.add_argument("data", metavar="DATA", help="a CSV or Parquet file")
-    parser.add_argument("--target", required=True, type=columns, help="the column to predict")
-    parser.add_argument(
-        "--inputs", metavar="A,B,...", type=columns, help="columns to predict from (default: rest)"
-    )
+    parser.add_argument("--target", required=True, help="the column to predict")
+    parser.add_argument("--inputs", metavar="A,B,...", help=INPUTS)
     parser.add_argument(
         "--init",
         default="power-law",
@@ -34,8 +41,32 @@ def add(subparsers) -> None:
     parser.set_defaults(run=run)
 
 
-def columns(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]
+def read_table(arguments: argparse.Namespace, seed: int = 0) -> "Table":
+    """The table of DATA, --target and --inputs, with a note on columns that were left out."""
+    from pathlib import Path
+
+    from kandle.problems import Table, read_frame
+
+    frame = read_frame(arguments.data)
+    target = columns(arguments.target, frame.columns)
+    inputs = None if arguments.inputs is None else columns(arguments.inputs, frame.columns)
+    name = Path(arguments.data).stem
+    table = Table(frame, target, inputs=inputs, seed=seed, name=name)
+    if inputs is None:
+        known = {*table.target, *(table.inputs or ())}
+        for i, column in enumerate(map(str, frame.columns), start=1):
+            if column not in known:
+                print(
+                    f"kandle: note: column {i} has no name, as an index that was written beside "
+                    f"the data, and is left out; --inputs can name it: {column!r}.",
+                    file=sys.stderr,
+                )
+    return table
+
+
+def columns(text: str, known: Iterable[str]) -> list[str]:
+    """One column, whose name may hold commas, or several with commas between."""
+    return [text] if text in known else [name.strip() for name in text.split(",")]
 
 
 def scheme(text: str):
@@ -72,7 +103,6 @@ def run(arguments: argparse.Namespace) -> int:
     out = check_writable(arguments.out, (".safetensors",))
     from kandle.estimators import FitSettings, save_fitted
     from kandle.estimators._table import fit_table
-    from kandle.problems import Table
 
     settings = FitSettings(
         layers=arguments.layers,
@@ -82,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
         learning_rate=arguments.rate,
         seed=arguments.seed,
     )
-    table = Table(arguments.data, arguments.target, inputs=arguments.inputs, seed=arguments.seed)
+    table = read_table(arguments, arguments.seed)
     with progress("fit") as told:
         fitted, scores = fit_table(table, settings, told)
     save_fitted(fitted, out)

@@ -24,11 +24,20 @@ def run(arguments: argparse.Namespace) -> int:
     import numpy as np
     import pandas as pd
 
+    from kandle._errors import UserError
     from kandle.estimators import load_fitted
     from kandle.problems import numbers, read_frame
 
     fitted = load_fitted(arguments.model)
-    x = numbers(read_frame(arguments.data), fitted.inputs.columns)
+    frame = read_frame(arguments.data)
+    expected = fitted.inputs.columns
+    if fitted.extra.get("named") is False and not set(expected) <= set(frame.columns):
+        raise UserError(
+            f"{arguments.model} was fitted to an array, whose columns have no names: "
+            f"{arguments.data} must have the columns {', '.join(expected)}. "
+            f"It has {', '.join(map(str, frame.columns))}."
+        )
+    x = numbers(frame, expected)
     if fitted.target is not None:
         names = list(fitted.target.columns)
         frame = pd.DataFrame(dict(zip(names, fitted.values(x).T, strict=True)))

@@ -1,5 +1,6 @@
 """What the two scikit-learn estimators have in common."""
 
+import numbers
 import os
 from typing import Any, Self
 
@@ -8,11 +9,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kandle import init
 from kandle._errors import UserError, must
 from kandle.estimators._fit import FitSettings
-from kandle.estimators._saved import Fitted, load_fitted, save_fitted
-from kandle.init import Scheme
+from kandle.estimators._saved import (
+    Fitted,
+    describe_scheme,
+    load_fitted,
+    plain,
+    restore_scheme,
+    restored,
+    save_fitted,
+)
 from kandle.problems import Scaler
 
 
@@ -41,17 +48,20 @@ class KANEstimator(BaseEstimator):
         self.random_state = random_state
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write the fitted estimator to a safetensors file; no code is in it."""
+        """Write the fitted estimator to a safetensors file; no code is in it.
+
+        A `random_state` that is a generator is not kept, and of a scheme of your own only its name:
+        `load` gives the weights as they are, and warns.
+        """
         check_is_fitted(self)
         parameters = self.get_params(deep=False)
-        if not isinstance(parameters["random_state"], int | None):
+        scheme = describe_scheme(parameters.pop("init"))
+        if isinstance(parameters["random_state"], np.random.RandomState):
             parameters["random_state"] = None
-        parameters["layers"] = list(parameters["layers"])
-        if isinstance(parameters["init"], Scheme):
-            parameters["init"] = init.to_dict(parameters["init"])
         extra = {
             "estimator": type(self).__name__,
-            "parameters": {k: _plain(v) for k, v in parameters.items()},
+            "parameters": {k: plain(f"Parameter {k!r}", v) for k, v in parameters.items()},
+            "init": scheme,
             "named": hasattr(self, "feature_names_in_"),
             **self._extra(),
         }
@@ -63,12 +73,15 @@ class KANEstimator(BaseEstimator):
         """Read an estimator that `save` wrote."""
         fitted = load_fitted(path)
         found = fitted.extra.get("estimator")
+        if found is None:
+            raise UserError(
+                f"{path} was written by `kandle fit` and not by an estimator: read it with "
+                "kandle.estimators.load_fitted."
+            )
         if found != cls.__name__:
             raise must(f"{path}", f"a saved {cls.__name__}", found)
-        parameters = dict(fitted.extra["parameters"])
-        parameters["layers"] = tuple(parameters["layers"])
-        if isinstance(parameters["init"], dict):
-            parameters["init"] = init.from_dict(parameters["init"])
+        parameters = {k: restored(v) for k, v in fitted.extra["parameters"].items()}
+        parameters["init"] = restore_scheme(path, fitted.extra["init"])
         estimator = cls(**parameters)
         estimator._restore(fitted)
         return estimator
@@ -86,15 +99,20 @@ class KANEstimator(BaseEstimator):
     def _settings(self) -> FitSettings:
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         try:
-            layers = tuple(self.layers)
+            layers = None if isinstance(self.layers, str) else tuple(self.layers)
         except TypeError:
-            raise must("'layers'", "a sequence of widths, such as (8, 8)", self.layers) from None
+            layers = None
+        if layers is None:
+            raise must("'layers'", "a sequence of widths, such as (8, 8)", self.layers)
+        steps = self.max_iter
+        if isinstance(steps, bool) or not isinstance(steps, numbers.Integral) or steps < 1:
+            raise must("'max_iter'", "an integer of at least 1", steps)
         return FitSettings(
             layers=layers,
             grid=self.grid,
             degree=self.degree,
             init=self.init,
-            steps=self.max_iter,
+            steps=int(steps),
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
             seed=seed,
@@ -118,7 +136,3 @@ def affine(columns: list[str], offset: np.ndarray, scale: np.ndarray) -> Scaler:
         raise UserError("The data spread over more than float64 can hold.")
     scale = np.where(scale > 0, scale, 1.0)
     return Scaler(tuple(columns), tuple(offset.tolist()), tuple(scale.tolist()))
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -40,7 +40,7 @@ class KANClassifier(ClassifierMixin, KANEstimator):
             raise UserError(f"A classifier needs two classes. Got one class: {y[0]!r}.")
         inputs = self._input_scaler(X)
         model = fit_classes(inputs.apply(X), chosen, len(self.classes_), self._settings())
-        self.fitted_ = Fitted(model, inputs, classes=self.classes_.tolist())
+        self.fitted_ = Fitted(model, inputs, classes=_labels(self.classes_))
         self.n_iter_ = self.max_iter
         return self
 
@@ -65,3 +65,8 @@ class KANClassifier(ClassifierMixin, KANEstimator):
     def _restore(self, fitted: Fitted) -> None:
         super()._restore(fitted)
         self.classes_ = np.asarray(fitted.classes, dtype=fitted.extra["dtype"])
+
+
+def _labels(classes: np.ndarray) -> list:
+    """Classes as plain values, from which their array can be made again: dates as text."""
+    return (classes.astype(str) if classes.dtype.kind == "M" else classes).tolist()

@@ -1,5 +1,7 @@
 """Train one network on rows of data that are already scaled."""
 
+import math
+import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -42,10 +44,14 @@ class FitSettings:
     seed: int = 0
 
     def optimizer(self) -> Optimizer:
-        schedule = {"name": "cosine_decay", "decay_steps": self.steps}
-        if self.weight_decay == 0:
+        schedule = {"name": "cosine_decay", "decay_steps": int(self.steps)}
+        decay = self.weight_decay
+        real = isinstance(decay, numbers.Real) and not isinstance(decay, bool)
+        if not real or not 0 <= decay < math.inf:
+            raise must("'weight_decay'", "a finite number of at least 0", decay)
+        if decay == 0:
             return Optimizer("adam", self.learning_rate, schedule)
-        arguments = {"weight_decay": self.weight_decay}
+        arguments = {"weight_decay": float(decay)}
         return Optimizer("adamw", self.learning_rate, schedule, arguments)
 
 
@@ -81,7 +87,8 @@ def _fit(
     report: Report | None,
 ) -> KAN:
     s, scheme = settings, get(settings.init)
-    if isinstance(s.steps, bool) or s.steps < 1:
+    whole = isinstance(s.steps, numbers.Integral) and not isinstance(s.steps, bool)
+    if not whole or s.steps < 1:
         raise must("The number of training steps", "an integer of at least 1", s.steps)
     data = {"x": x, "y": y, "weight": weight}
     # Statistics of a batch would see the rows that fill it up.

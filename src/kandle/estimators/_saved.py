@@ -1,7 +1,9 @@
 """A fitted network with all that leads from a table's units to its own and back."""
 
 import json
+import numbers
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kandle._errors import UserError
+from kandle.init import SCHEMES, Scheme, from_dict, to_dict
 from kandle.nn import KAN, load, load_metadata, save
 from kandle.nn._format import LayerFormat
 from kandle.problems import Scaler
@@ -84,12 +87,69 @@ def _forward(model: KAN, x):
     return model(x)
 
 
+def plain(what: str, value: Any) -> Any:
+    """A value as JSON has it, such that `restored` gives it back; NumPy's numbers as Python's.
+
+    >>> restored(plain("widths", (np.int64(3), [1.5])))
+    (3, [1.5])
+    """
+    if value is None or isinstance(value, str):
+        return None if value is None else str(value)
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    if isinstance(value, list):
+        return [plain(what, item) for item in value]
+    if isinstance(value, tuple | np.ndarray):
+        return {"tuple": [plain(what, item) for item in value]}
+    raise UserError(f"{what} cannot be saved: there is no plain form of a {type(value).__name__}.")
+
+
+def restored(value: Any) -> Any:
+    """What `plain` was given; an array comes back as a tuple."""
+    if isinstance(value, list):
+        return [restored(item) for item in value]
+    if isinstance(value, dict):
+        return tuple(restored(item) for item in value["tuple"])
+    return value
+
+
+def describe_scheme(scheme: str | Scheme) -> str | dict[str, Any]:
+    """A scheme for a file: its name, its parameters, or, of an author's own, what it was."""
+    if isinstance(scheme, str):
+        return scheme
+    cls = type(scheme)
+    if SCHEMES.get(scheme.name) is not cls:  # only its author could build it again
+        return {"own": f"{cls.__module__}.{cls.__qualname__}"}
+    return to_dict(scheme)
+
+
+def restore_scheme(path: Any, description: str | dict[str, Any]) -> str | Scheme:
+    """The scheme that a file names; the default, with a warning, for one of an author's own.
+
+    A file holds no code. The saved weights do not depend on the scheme: only another fit does.
+    """
+    if isinstance(description, str):
+        return description
+    if "own" not in description:
+        return from_dict(description)
+    warnings.warn(
+        f"{path} was fitted with a scheme of its author's own, {description['own']}. Its weights "
+        "are as they were saved; 'init' is 'power-law' now: set it before you fit anew.",
+        stacklevel=3,
+    )
+    return "power-law"
+
+
 def save_fitted(fitted: Fitted, path: str | os.PathLike) -> None:
     """Write everything to one safetensors file, whole or not at all."""
     described = {
         "inputs": fitted.inputs.to_dict(),
         "target": None if fitted.target is None else fitted.target.to_dict(),
-        "classes": None if fitted.classes is None else list(fitted.classes),
+        "classes": None if fitted.classes is None else plain("Classes", list(fitted.classes)),
         "extra": fitted.extra,
     }
     save(fitted.model, path, {_KEY: json.dumps(described)})

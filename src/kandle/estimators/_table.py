@@ -7,8 +7,8 @@ import numpy as np
 
 from kandle._errors import UserError
 from kandle.estimators._fit import FitSettings, Report, fit_values
-from kandle.estimators._saved import Fitted
-from kandle.init import Scheme, get, to_dict
+from kandle.estimators._saved import Fitted, describe_scheme
+from kandle.init import Scheme, get
 from kandle.problems import Table
 
 LEAST_ROWS = 10
@@ -42,7 +42,11 @@ def fit_table(
             "them to test on."
         )
     model = fit_values(data["x"], data["y"], settings, report)
-    kept = {"init": to_dict(get(settings.init)), "steps": settings.steps, "seed": settings.seed}
+    kept = {
+        "init": describe_scheme(get(settings.init)),
+        "steps": settings.steps,
+        "seed": settings.seed,
+    }
     fitted = Fitted(model, table.scaler, table.target_scaler, extra=kept)
 
     mean = data["y"].mean(axis=0)

@@ -1,5 +1,7 @@
 """jaxKAN's models: start them anew, turn them into Kandle's and back."""
 
+import functools
+import numbers
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,14 +18,22 @@ from jaxkan.models.KAN import KAN as JaxKAN
 from kandle._errors import UserError, must
 from kandle.init import Inputs, Scheme, draw_scaled
 from kandle.interop._report import Report, layer_report
-from kandle.interop._scales import check_scheme, layer_scales
+from kandle.interop._scales import check_inputs, check_scheme, check_seed, layer_scales
 from kandle.interop._spline import Residual, SplineLayer
 from kandle.nn import KAN, KANLayer
 from kandle.splines import SplineBasis
 
+# jaxKAN keeps its knots in float32.
+_EPSILON = float(np.finfo(np.float32).eps)
+
 
 def initialize(
-    model: Any, scheme: str | Scheme, key: jax.Array, *, inputs: Inputs | None = None
+    model: Any,
+    scheme: str | Scheme,
+    key: Any = None,
+    *,
+    seed: Any = None,
+    inputs: Inputs | None = None,
 ) -> Report:
     """Start every spline layer of a jaxKAN model anew, in place.
 
@@ -33,11 +43,14 @@ def initialize(
         model: a jaxKAN `KAN` of type "base" or "spline", or any nnx module that holds such layers;
             parts that are not known keep their weights and are named in a warning.
         scheme: of `kandle.init`, or its name; LeCun-normalized is refused.
-        key: a JAX key; each layer draws from its own part of it.
+        key: a JAX key, or an integer to make one of; each layer draws from its own part of it.
+        seed: an integer, in place of the key. Without either the seed is 0: JAX has no global
+            generator, so that two calls alike give the same weights.
         inputs: the distribution that the scheme assumes for every layer's inputs; None is uniform
             over the domain of each layer's own grid.
     """
-    found = check_scheme(scheme)
+    found, inputs = check_scheme(scheme), check_inputs(inputs)
+    key = _key(key, seed)
     if not isinstance(model, nnx.Module):
         raise must("'model' of initialize", "a jaxKAN model", type(model).__name__)
     known, unknown = _sort(model)
@@ -50,7 +63,8 @@ def initialize(
     for (name, part), layer_key in zip(known, jax.random.split(key, len(known)), strict=True):
         layer = _describe(part)
         sigma_r, sigma_b = layer_scales(found, layer, inputs)
-        drawn.append(_draw(layer_key, found, layer, sigma_r, sigma_b))
+        dtype = part.c_basis[...].dtype
+        drawn.append(_draw(layer_key, found, layer, sigma_r, sigma_b, dtype))
         reports.append(layer_report(name, type(part).__name__, layer, sigma_r, sigma_b))
     for (_, part), (r, b) in zip(known, drawn, strict=True):
         c = None if part.c_spl is None else jnp.ones((part.n_out, part.n_in))
@@ -108,6 +122,23 @@ def from_kandle(model: KAN, layer_type: str = "spline") -> JaxKAN:
     return converted
 
 
+def _key(key: Any, seed: Any) -> jax.Array:
+    if key is not None and seed is not None:
+        raise UserError("'key' and 'seed' of initialize must not both be given.")
+    if key is None:
+        return jax.random.key(check_seed("'seed' of initialize", 0 if seed is None else seed))
+    if isinstance(key, numbers.Integral):
+        return jax.random.key(check_seed("'key' of initialize", key))
+    typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    try:
+        made = key if typed else jax.random.wrap_key_data(jnp.asarray(key))
+        if made.shape != ():
+            raise ValueError
+    except (TypeError, ValueError):
+        raise must("'key' of initialize", "one JAX key, an integer or None", key) from None
+    return made
+
+
 def _sort(model: Any) -> tuple[list[tuple[str, Any]], list[str]]:
     known, unknown = [], []
     for path, part in _modules(model):
@@ -162,49 +193,64 @@ def _draw(
     layer: SplineLayer,
     sigma_r: np.ndarray | None,
     sigma_b: np.ndarray,
+    dtype: Any,
 ) -> tuple[jax.Array | None, jax.Array]:
     shape = {"n_in": layer.n_in, "n_out": layer.n_out, "n_basis": layer.n_basis}
-    law = scheme.residual_law
+    drawn = functools.partial(draw_scaled, key, law=scheme.residual_law, dtype=dtype, **shape)
     if np.ptp(sigma_b) == 0 and (sigma_r is None or np.ptp(sigma_r) == 0):
         first = None if sigma_r is None else sigma_r[0]
-        r, _, b = draw_scaled(key, first, sigma_b[0], law=law, **shape)
+        r, _, b = drawn(first, sigma_b[0])
         return r, b
-    unit_r, _, unit_b = draw_scaled(key, None if sigma_r is None else 1.0, 1.0, law=law, **shape)
-    r = None if sigma_r is None or unit_r is None else unit_r * jnp.asarray(sigma_r, jnp.float32)
-    return r, unit_b * jnp.asarray(sigma_b, jnp.float32)[:, None]
+    unit_r, _, unit_b = drawn(None if sigma_r is None else 1.0, 1.0)
+    r = None if sigma_r is None or unit_r is None else unit_r * jnp.asarray(sigma_r, dtype)
+    return r, unit_b * jnp.asarray(sigma_b, dtype)[:, None]
 
 
 def _write(part: Any, r: Any, c: Any, b: Any, bias: Any) -> None:
-    if r is not None:
-        part.c_res[...] = r
-    if c is not None:
-        part.c_spl[...] = c
-    part.c_basis[...] = b.reshape(part.c_basis.shape)
-    if bias is not None:
-        part.bias[...] = bias
+    for name, values in (("c_res", r), ("c_spl", c), ("c_basis", b), ("bias", bias)):
+        if values is not None:
+            parameter = getattr(part, name)
+            # Under JAX's double precision a layer may hold both kinds: each stays what it is.
+            parameter[...] = jnp.asarray(values, parameter[...].dtype).reshape(parameter.shape)
 
 
 def _to_kandle(part: Any, l: int) -> KANLayer:
-    basis = _uniform_basis(_knots(part), part.k, l)
-    edges = (part.n_out, part.n_in)
+    basis = _uniform_basis(part, l)
+    edges, dtype = (part.n_out, part.n_in), part.c_basis[...].dtype
+
+    def weights(parameter: Any) -> jax.Array:
+        return jnp.array(parameter[...], dtype)
+
     return KANLayer(
-        None if part.residual is None else jnp.array(part.c_res[...]),
-        jnp.ones(edges) if part.c_spl is None else jnp.array(part.c_spl[...]),
-        jnp.array(part.c_basis[...]).reshape(*edges, basis.n_basis),
-        None if part.bias is None else jnp.array(part.bias[...]),
+        None if part.residual is None else weights(part.c_res),
+        jnp.ones(edges, dtype) if part.c_spl is None else weights(part.c_spl),
+        weights(part.c_basis).reshape(*edges, basis.n_basis),
+        None if part.bias is None else weights(part.bias),
         basis=basis,
         residual=part.residual,
     )
 
 
-def _uniform_basis(knots: np.ndarray, degree: int, l: int) -> SplineBasis:
-    lo, hi = float(knots[0, degree]), float(knots[0, -degree - 1])
-    # jaxKAN computes knots in float32: ends such as 1 come out a rounding error away.
-    lo, hi = (float(np.round(end, 6)) for end in (lo, hi))
-    basis = SplineBasis(knots.shape[1] - 2 * degree - 1, degree, (lo, hi))
-    if not np.allclose(knots, basis.knots, rtol=0, atol=1e-5 * basis.step):
-        raise UserError(
-            f"Layer {l} has a grid that is not uniform, or not the same for all inputs, and "
-            "Kandle's are: the model cannot be converted. It can be initialized in place."
-        )
-    return basis
+def _uniform_basis(part: Any, l: int) -> SplineBasis:
+    """The uniform basis that a layer's knots are, up to the float32 they are kept in."""
+    knots, degree = _knots(part), part.k
+    grid = knots.shape[1] - 2 * degree - 1
+    ends = _few_digits(knots[0, degree]), _few_digits(knots[0, -degree - 1])
+    # What the layer was built with is exact, and holds unless its grid was adapted since.
+    low, high = map(float, part.grid.grid_range)
+    for domain in ((low, high), ends):
+        if domain[0] < domain[1]:
+            basis = SplineBasis(grid, degree, domain)
+            rounding = 4 * _EPSILON * np.abs(knots).max()
+            if np.allclose(knots, basis.knots, rtol=0, atol=1e-5 * basis.step + rounding):
+                return basis
+    raise UserError(
+        f"Layer {l} has a grid that is not uniform, or not the same for all inputs, and "
+        "Kandle's are: the model cannot be converted. It can be initialized in place."
+    )
+
+
+def _few_digits(end: float) -> float:
+    """The number of few digits that float32 cannot tell from this one, if there is one."""
+    rounded = float(np.round(end, 6))
+    return rounded if np.float32(rounded) == np.float32(end) else float(end)

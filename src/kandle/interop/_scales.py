@@ -1,9 +1,12 @@
 """From a scheme and a layer of another library to the standard deviations of its weights."""
 
+import numbers
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float
 
-from kandle._errors import UserError
+from kandle._errors import UserError, must
 from kandle.init import Inputs, Scheme, Uniform, get
 from kandle.interop._spline import Residual, SplineLayer
 from kandle.splines import Moments, basis_moments
@@ -23,6 +26,21 @@ def check_scheme(scheme: str | Scheme) -> Scheme:
             f"for a layer of another library. Got {found.spread!r} instead."
         )
     return found
+
+
+def check_inputs(inputs: Any) -> Inputs | None:
+    """The distribution that layers' inputs are assumed to have; None is each layer's own."""
+    if inputs is not None and not isinstance(inputs, Inputs):
+        raise must("'inputs'", "a distribution such as init.Uniform(-1, 1), or None", inputs)
+    return inputs
+
+
+def check_seed(what: str, seed: Any) -> int:
+    """A seed as both JAX and PyTorch take it: a signed integer of 64 bits, NumPy's included."""
+    integral = isinstance(seed, numbers.Integral) and not isinstance(seed, bool)
+    if not integral or not -(2**63) <= int(seed) < 2**63:
+        raise must(what, "an integer of at most 64 bits", seed)
+    return int(seed)
 
 
 def layer_scales(

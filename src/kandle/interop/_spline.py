@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from kandle._errors import must
+from kandle._errors import UserError, must
 
 # From float64 points (N,) and an order of derivative, 0 or 1, to values (N,).
 Residual = Callable[[np.ndarray, int], np.ndarray]
@@ -36,8 +36,15 @@ class SplineLayer:
         if knots.ndim != 2 or len(knots) != self.n_in or knots.shape[1] < 2 * self.degree + 2:
             requirement = f"{self.n_in} rows of at least {2 * self.degree + 2} knots"
             raise must("'knots' of a SplineLayer", requirement, f"shape {knots.shape}")
-        if not np.isfinite(knots).all() or (np.diff(knots, axis=1) < 0).any():
-            raise must("'knots' of a SplineLayer", "finite and non-decreasing", self.knots)
+        with np.errstate(invalid="ignore"):
+            steps = np.diff(knots, axis=1)
+        wrong = np.argwhere(~(np.isfinite(steps) & (steps >= 0)))
+        if len(wrong):
+            i, m = wrong[0]
+            got = f"{knots[i, m]:g}, {knots[i, m + 1]:g} for input {i}"
+            raise UserError(
+                f"'knots' of a SplineLayer must be finite and non-decreasing. Got {got} instead."
+            )
         object.__setattr__(self, "knots", knots)
 
     @property

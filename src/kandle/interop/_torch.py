@@ -1,13 +1,16 @@
 """Initialize the spline layers of a PyTorch module in place."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from kandle._errors import UserError, must
 from kandle.init import Inputs, Scheme
 from kandle.interop._report import Report, layer_report
-from kandle.interop._scales import check_scheme, layer_scales
-from kandle.interop._torch_adapters import ADAPTERS, Adapter, not_spline
+from kandle.interop._scales import check_inputs, check_scheme, check_seed, layer_scales
+from kandle.interop._spline import SplineLayer
+from kandle.interop._torch_adapters import Adapter
+from kandle.interop._torch_parts import sort_parts
 
 
 def initialize_(
@@ -21,7 +24,8 @@ def initialize_(
 
     Known are pykan's `KANLayer`, efficient-kan's `KANLinear`, and what `register` was given. A
     layer's grid is read from it, moments are computed on its knots, uniform or not. Parts with
-    parameters that are not known keep them; they are named in a warning and in the report.
+    parameters that are not known keep them; they are named in a warning and in the report. After
+    an error the module is as it was.
 
     Args:
         module: one layer or a network of them.
@@ -36,11 +40,11 @@ def initialize_(
     """
     import torch
 
-    found = check_scheme(scheme)
+    found, inputs = check_scheme(scheme), check_inputs(inputs)
     if not isinstance(module, torch.nn.Module):
         raise must("'module' of initialize_", "a torch.nn.Module", type(module).__name__)
     generator = _generator(seed)
-    known, left, unknown = _sort(module)
+    known, left, unknown = sort_parts(module)
     if not known:
         parts = ", ".join(left + unknown) or "no parameters at all"
         raise UserError(
@@ -52,6 +56,9 @@ def initialize_(
     layers, writes = [], []
     for name, part, adapter in known:
         layer = adapter.describe(part)
+        if not isinstance(layer, SplineLayer):
+            what = f"What 'describe' of adapter {type(adapter).__name__} returns"
+            raise must(what, "a kandle.torch.SplineLayer", layer)
         sigma_r, sigma_b = layer_scales(found, layer, inputs)
         shape = (layer.n_out, layer.n_in, layer.n_basis)
         r = None
@@ -60,11 +67,9 @@ def initialize_(
             r = unit * torch.from_numpy(sigma_r)[None, :]
         b = torch.randn(shape, generator=generator, dtype=torch.float64)
         b = b * torch.from_numpy(sigma_b)[None, :, None]
-        writes.append((adapter, part, r, b))
+        writes.append((name, adapter, part, r, b))
         layers.append(layer_report(name, type(part).__name__, layer, sigma_r, sigma_b))
-    with torch.no_grad():
-        for adapter, part, r, b in writes:
-            adapter.write(part, r, b)
+    _write_all(writes)
     if unknown:
         warnings.warn(
             f"Not initialized, because these parts are not known: {', '.join(unknown)}. "
@@ -74,20 +79,58 @@ def initialize_(
     return Report(found.name, tuple(layers), tuple(left), tuple(unknown))
 
 
-def _sort(module: Any) -> tuple[list[tuple[str, Any, Adapter]], list[str], list[str]]:
-    """The layers to initialize with their adapters, parts known as no splines, and all others."""
-    known, left, unknown, inside = [], [], [], set()
-    for name, part in module.named_modules():
-        if id(part) in inside:
-            continue
-        adapter = next((a for a in ADAPTERS if a.matches(part)), None)
-        if adapter is not None:
-            known.append((name or "module", part, adapter))
-            inside.update(id(child) for child in part.modules())
-        elif next(part.parameters(recurse=False), None) is not None:
-            described = f"{name or 'module'} ({type(part).__name__})"
-            (left if not_spline(part) else unknown).append(described)
-    return known, left, unknown
+def _write_all(writes: Sequence[tuple[str, Adapter, Any, Any, Any]]) -> None:
+    """Write every layer, or none: if one cannot be written, all get their weights back."""
+    kept = [_Kept(inner) for _, _, part, _, _ in writes for inner in part.modules()]
+    try:
+        for one in writes:
+            _write(*one)
+    except BaseException:
+        for module in kept:
+            module.restore()
+        raise
+
+
+def _write(name: str, adapter: Adapter, part: Any, r: Any, b: Any) -> None:
+    import torch
+
+    try:
+        with torch.no_grad():
+            adapter.write(part, r, b)
+    except UserError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise UserError(
+            f"Adapter {type(adapter).__name__} could not write layer {name!r}, and nothing was "
+            f"changed: {type(error).__name__}: {reason}"
+        ) from error
+
+
+class _Kept:
+    """The tensors of one module, their values, and where they belong."""
+
+    def __init__(self, module: Any):
+        import torch
+
+        self._module = module
+        plain = {k: v for k, v in vars(module).items() if isinstance(v, torch.Tensor)}
+        self._places = (
+            (vars(module), plain),
+            (module._parameters, dict(module._parameters)),
+            (module._buffers, dict(module._buffers)),
+        )
+        tensors = [t for _, named in self._places for t in named.values() if t is not None]
+        self._values = [(tensor, tensor.detach().clone()) for tensor in tensors]
+
+    def restore(self) -> None:
+        import torch
+
+        for place, named in self._places:
+            place.update(named)
+        with torch.no_grad():
+            for tensor, values in self._values:
+                tensor.copy_(values)
 
 
 def _generator(seed: Any) -> Any:
@@ -95,9 +138,9 @@ def _generator(seed: Any) -> Any:
 
     if seed is None or isinstance(seed, torch.Generator):
         return seed
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise must("'seed' of initialize_", "an integer, a torch.Generator or None", seed)
-    return torch.Generator().manual_seed(seed)
+    return torch.Generator().manual_seed(
+        check_seed("'seed' of initialize_ (or a torch.Generator, or None)", seed)
+    )
 
 
 def _unit(shape: tuple[int, int], law: str, generator: Any) -> Any:

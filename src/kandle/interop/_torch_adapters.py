@@ -4,7 +4,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from kandle._errors import must
+from kandle._errors import UserError, must
 from kandle.interop._spline import Residual, SplineLayer
 
 
@@ -24,7 +24,9 @@ class Adapter(Protocol):
         """Put weights in place: r (n_out, n_in), or None, and b (n_out, n_in, n_basis).
 
         They are those of y_j = Σ_i [ r_ji R(x_i) + Σ_m b_jim B_m(x_i) ]: further factors of the
-        layer are to be set to one, and a bias to zero.
+        layer are to be set to one, and a bias to zero. `assign` writes one parameter, whatever
+        its precision and even if it is parametrized. If `write` raises, all layers get their
+        weights back.
         """
         ...
 
@@ -36,7 +38,7 @@ class PykanLayer:
     """
 
     def matches(self, module: Any) -> bool:
-        return _is(module, "KANLayer", "kan")
+        return is_of(module, "KANLayer", "kan")
 
     def describe(self, module: Any) -> SplineLayer:
         n_in, n_out = module.mask.shape
@@ -46,9 +48,9 @@ class PykanLayer:
 
     def write(self, module: Any, r: Any, b: Any) -> None:
         if r is not None:
-            module.scale_base.copy_(r.T)
-        module.scale_sp.fill_(1.0)
-        module.coef.copy_(b.permute(1, 0, 2))
+            assign(module, "scale_base", r.T)
+        assign(module, "scale_sp", 1.0)
+        assign(module, "coef", b.permute(1, 0, 2))
 
 
 class EfficientLayer:
@@ -57,7 +59,7 @@ class EfficientLayer:
     _needed = ("base_weight", "spline_weight", "grid", "spline_order", "base_activation")
 
     def matches(self, module: Any) -> bool:
-        return _is(module, "KANLinear") and all(hasattr(module, name) for name in self._needed)
+        return is_of(module, "KANLinear") and all(hasattr(module, name) for name in self._needed)
 
     def describe(self, module: Any) -> SplineLayer:
         n_out, n_in = module.base_weight.shape
@@ -66,10 +68,10 @@ class EfficientLayer:
 
     def write(self, module: Any, r: Any, b: Any) -> None:
         if r is not None:
-            module.base_weight.copy_(r)
-        module.spline_weight.copy_(b)
+            assign(module, "base_weight", r)
+        assign(module, "spline_weight", b)
         if getattr(module, "enable_standalone_scale_spline", False):
-            module.spline_scaler.fill_(1.0)
+            assign(module, "spline_scaler", 1.0)
 
 
 ADAPTERS: list[Adapter] = [PykanLayer(), EfficientLayer()]
@@ -84,18 +86,55 @@ def register(adapter: Adapter) -> None:
 
 def unregister(adapter: Adapter) -> None:
     """Forget an adapter that `register` was given."""
-    ADAPTERS.remove(adapter)
+    places = [i for i, known in enumerate(ADAPTERS) if known is adapter]
+    if not places:
+        raise UserError(f"Adapter {type(adapter).__name__} is not registered.")
+    del ADAPTERS[places[0]]
 
 
-def not_spline(module: Any) -> bool:
-    """Whether a module is known to be no spline layer: PyTorch's own, and pykan's other parts."""
-    owner = type(module).__module__
-    return owner.startswith("torch.nn.") or any(
-        _is(module, name, "kan") for name in ("MultKAN", "Symbolic_KANLayer")
+def assign(module: Any, name: str, values: Any) -> None:
+    """Write a parameter of a module, in its own precision and on its own device.
+
+    A parametrized one (`torch.nn.utils.parametrizations`) is computed from others, and writing
+    into what was computed would be lost: those others are set to what gives the values. Where
+    that is not possible it is an error.
+
+    Args:
+        module: the layer.
+        name: of the parameter.
+        values: a tensor of its shape, or one number for all of it.
+    """
+    import torch
+
+    current = getattr(module, name)
+    values = torch.as_tensor(values, dtype=current.dtype, device=current.device)
+    values = values.expand_as(current)
+    if torch.nn.utils.parametrize.is_parametrized(module, name):
+        try:
+            setattr(module, name, values.contiguous())
+        except (NotImplementedError, RuntimeError, ValueError) as error:
+            raise _computed(module, name) from error
+        # An inverse may project, or divide by a norm of zero.
+        near, scale = torch.finfo(current.dtype).eps ** 0.5, values.abs().max().item()
+        if not torch.allclose(getattr(module, name), values, rtol=near, atol=near * scale):
+            raise _computed(module, name)
+    elif name in module._parameters or name in module._buffers:
+        with torch.no_grad():
+            current.copy_(values)
+    else:  # as after the older torch.nn.utils.weight_norm
+        raise _computed(module, name)
+
+
+def _computed(module: Any, name: str) -> UserError:
+    return UserError(
+        f"{name!r} of {type(module).__name__} is computed from other parameters and cannot be set "
+        "to the scheme's weights: initialize the layer before it is parametrized."
     )
 
 
 def to_numpy(tensor: Any) -> np.ndarray:
+    if tensor.is_meta:
+        raise UserError("A layer on the meta device has no grid to read: give it a real device.")
     return tensor.detach().to("cpu").double().numpy()
 
 
@@ -114,14 +153,16 @@ def torch_residual(function: Any) -> Residual | None:
         points = torch.tensor(x, dtype=torch.float64, requires_grad=order == 1)
         with torch.enable_grad():
             y = function(points)
-            if order == 1:
+            if order == 1 and not y.requires_grad:  # the same whatever x is
+                y = torch.zeros_like(points)
+            elif order == 1:
                 [y] = torch.autograd.grad(y.sum(), points)
         return y.detach().numpy()
 
     return residual
 
 
-def _is(module: Any, name: str, package: str | None = None) -> bool:
+def is_of(module: Any, name: str, package: str | None = None) -> bool:
     """Whether a class of that name, of that package, is among the module's classes."""
     return any(
         cls.__name__ == name and (package is None or cls.__module__.split(".")[0] == package)

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 import os
 import secrets
 from collections.abc import Callable, Mapping
@@ -46,7 +47,7 @@ def save(model: KAN, path: str | os.PathLike, metadata: Mapping[str, str] | None
             tensors[f"layers.{l}.{name}"] = np.ascontiguousarray(tensor)
     header = {**metadata, _ARCHITECTURE: to_json(dtype, layers)}
     header[_DIGEST] = _digest(header, tensors)
-    _write(Path(path), to_bytes(tensors, header))
+    _write(Path(path), _ordered(to_bytes(tensors, header)))
 
 
 def load(path: str | os.PathLike, *, residual: Callable[[Array], Array] | None = None) -> KAN:
@@ -138,6 +139,21 @@ def _digest(header: Mapping[str, str], tensors: Mapping[str, np.ndarray]) -> str
     for name in sorted(tensors):
         digest.update(repr((name, tensors[name].shape)).encode() + tensors[name].tobytes())
     return digest.hexdigest()
+
+
+def _ordered(content: bytes) -> bytes:
+    """The same file with its metadata in order: safetensors shuffles them, and a model that is
+    saved twice should give the same bytes.
+
+    A file is the length of its header (8 bytes), the header as JSON, filled up with blanks to a
+    multiple of 8, and the tensors, whose places are counted from the header's end.
+    """
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + content[end:]
 
 
 def _check_metadata(metadata: Mapping[str, str]) -> dict[str, str]:

@@ -1,10 +1,11 @@
 """From a CSV or Parquet file to numbers, or to an error that names the column and the row."""
 
 import os
+import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,9 +33,16 @@ def read_frame(data: "str | os.PathLike | pd.DataFrame") -> "pd.DataFrame":
         return readers[path.suffix.lower()](path)
     except pd.errors.EmptyDataError:
         raise UserError(f"File {str(path)!r} is empty.") from None
+    except UserError:
+        raise
     except (ValueError, pd.errors.ParserWarning) as error:  # what pandas or Arrow cannot parse
         reason = str(error).strip().replace("\n", " ")
         raise UserError(f"File {str(path)!r} cannot be read as a table: {reason}") from None
+
+
+def unnamed(column: str) -> bool:
+    """Whether a column has no name of its own, like an index that pandas wrote beside the data."""
+    return not column.strip() or re.fullmatch(r"Unnamed: \d+", column) is not None
 
 
 def numbers(frame: "pd.DataFrame", columns: Sequence[str]) -> np.ndarray:
@@ -77,11 +85,19 @@ def _column(series: "pd.Series", name: str) -> np.ndarray:
 def _read_csv(path: Path) -> "pd.DataFrame":
     import pandas as pd
 
+    options: dict[str, Any] = {
+        "encoding": "utf-8-sig",
+        "index_col": False,
+        "skipinitialspace": True,
+    }
+    header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
+    names = [str(name).strip() for name in header.iloc[0]]
+    # pandas would call the second 'a' 'a.1'.
+    if twice := [name for name in names if name and names.count(name) > 1]:
+        raise UserError(f"Column {twice[0]!r} occurs more than once in {str(path)!r}.")
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
-        frame = pd.read_csv(
-            path, encoding="utf-8-sig", index_col=False, low_memory=False, skipinitialspace=True
-        )
+        frame = pd.read_csv(path, low_memory=False, **options)
     return frame.rename(columns=str.strip)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from kandle._errors import UserError, must
-from kandle.problems._frame import numbers, read_frame
+from kandle.problems._frame import numbers, read_frame, unnamed
 from kandle.problems._sampling import Interval, permutation
 from kandle.problems._scaler import Scaler
 
@@ -26,7 +26,8 @@ class Table:
     """Fit columns of a CSV or Parquet file, or of a DataFrame, from other columns of it.
 
     - `target`: the column, or columns, to predict;
-    - `inputs`: the columns to predict from, all others by default;
+    - `inputs`: the columns to predict from; by default all others that have a name (pandas writes
+      an index as a column without one);
     - `seed`: which rows are kept for testing; `test_fraction` says how many, at least one.
 
     Inputs are mapped to [-1, 1], where the splines live, and targets to mean 0 and standard
@@ -50,8 +51,9 @@ class Table:
         name = self.name or (Path(self.data).stem if isinstance(self.data, _PATH) else "table")
         set_field("name", name)
         set_field("target", _names("target", self.target))
-        others = [str(c) for c in self._frame.columns if c not in self.target]
-        set_field("inputs", _names("inputs", others if self.inputs is None else self.inputs))
+        if self.inputs is None:
+            set_field("inputs", self._others())
+        set_field("inputs", _names("inputs", self._inputs))
         if both := set(self._inputs) & set(self.target):
             raise UserError(f"Column {min(both)!r} is a target and cannot be an input as well.")
         if not 0.0 < self.test_fraction < 1.0:
@@ -99,6 +101,17 @@ class Table:
         """Rows of `arrays()` for a tangent kernel: training rows drawn by the seed, ascending."""
         n_train = len(self._split[0])
         return {"x": np.sort(permutation(f"table/{self.seed}/ntk", n_train)[:n])}
+
+    def _others(self) -> tuple[str, ...]:
+        others = [str(c) for c in self._frame.columns if c not in self.target]
+        named = tuple(column for column in others if not unnamed(column))
+        if not named and len(others) < len(self._frame.columns):
+            columns = ", ".join(repr(str(c)) for c in self._frame.columns)
+            raise UserError(
+                f"Table {self.name!r} has nothing to predict {', '.join(self.target)} from: "
+                f"its only columns are {columns}."
+            )
+        return named
 
     @property
     def _inputs(self) -> tuple[str, ...]:

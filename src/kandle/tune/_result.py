@@ -1,5 +1,6 @@
 """What a search found, and how sure it is."""
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -7,6 +8,9 @@ import numpy as np
 
 from kandle import init
 from kandle.tune._plan import Plan
+
+# As many are drawn, if all that there are were more.
+_RESAMPLES = 5000
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Tuned:
         plan: what was trained.
         exhaustive: model-steps of an exhaustive search with the same seeds and steps.
         widths, grid, degree: the architecture searched for.
+        seeds, steps: of a whole training; if a time was too short, the plan ends before.
     """
 
     candidates: tuple[Candidate, ...]
@@ -51,6 +56,8 @@ class Tuned:
     widths: tuple[int, ...]
     grid: int
     degree: int
+    seeds: int
+    steps: int
 
     @property
     def best(self) -> Candidate:
@@ -63,21 +70,42 @@ class Tuned:
 
     @property
     def finalists(self) -> tuple[Candidate, ...]:
-        """The pairs that were trained to the end."""
+        """The pairs that were trained to the search's end."""
         return tuple(c for c in self.candidates if c.rung == self.best.rung)
 
     @property
-    def confidence(self) -> float:
-        """How often a run of the best pair has a lower loss than one of the runner-up.
+    def cut(self) -> str | None:
+        """What was left out of the search for lack of time, in words; None if nothing was."""
+        last = self.plan.rungs[-1]
+        short = []
+        if last.steps < self.steps:
+            short.append(f"after {last.steps:,} of {self.steps:,} steps")
+        if last.seeds < self.seeds:
+            short.append(f"from {last.seeds} of {self.seeds} seeds")
+        if not short:
+            return None
+        return f"the time was too short: the best pairs were compared {' and '.join(short)}"
 
-        Over all pairs of seeds, ties counting one half: 1 is always, 0.5 is a coin's toss. NaN
-        without a runner-up.
+    @property
+    def confidence(self) -> float:
+        """How often the best pair would be found best again among the finalists.
+
+        The share of resamples of the seeds, drawn with replacement and the same ones for all
+        finalists, in which its median loss is the lowest; ties are shared. The pair was chosen on
+        these very losses, which flatters it. NaN for one seed, which cannot tell, and for one
+        finalist.
         """
-        if len(self.finalists) < 2:
+        losses = np.asarray([c.losses for c in self.finalists])  # (finalists, seeds)
+        n, seeds = losses.shape
+        if n < 2 or seeds < 2:
             return math.nan
-        a = np.asarray(self.finalists[0].losses)[:, None]
-        b = np.asarray(self.finalists[1].losses)[None, :]
-        return float(np.mean((a < b) + 0.5 * (a == b)))
+        if seeds**seeds <= _RESAMPLES:
+            drawn = np.asarray(list(itertools.product(range(seeds), repeat=seeds)))
+        else:
+            drawn = np.random.default_rng(0).integers(seeds, size=(_RESAMPLES, seeds))
+        medians = np.median(losses[:, drawn], axis=-1)  # (finalists, resamples)
+        lowest = medians == medians.min(axis=0)
+        return float(np.mean(lowest[0] / lowest.sum(axis=0)))
 
     def landscape(self) -> tuple[list[float], list[float], np.ndarray]:
         """(alphas, betas, loss after the first rung of the first seed): all pairs alike."""
@@ -89,9 +117,11 @@ class Tuned:
         return alphas, betas, values
 
     def code(self) -> str:
-        """The line that builds a network with the best pair."""
+        """Lines that build a network with the best pair, to be pasted."""
         degree = "" if self.degree == 3 else f", degree={self.degree}"
+        start = f"init.PowerLaw(alpha={self.best.alpha!r}, beta={self.best.beta!r})"
         return (
-            f"KAN({list(self.widths)}, grid={self.grid}{degree}, init=init.PowerLaw("
-            f"alpha={self.best.alpha:g}, beta={self.best.beta:g}), key=jax.random.key(0))"
+            "import jax\nfrom kandle import KAN, init\n\n"
+            f"model = KAN({list(self.widths)}, grid={self.grid!r}{degree}, init={start}, "
+            "key=jax.random.key(0))"
         )

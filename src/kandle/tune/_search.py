@@ -2,29 +2,25 @@
 
 import itertools
 import numbers
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
 from kandle import init, kernels, problems
 from kandle._errors import must
+from kandle.estimators import FitSettings
 from kandle.nn import KAN
+from kandle.problems import Table
 from kandle.train import Optimizer, Population, objective
 from kandle.tune._budget import Budget, parse_budget
-from kandle.tune._plan import Plan, plan
-from kandle.tune._result import Candidate, Tuned
+from kandle.tune._clock import Clock
+from kandle.tune._halving import Pair, Progress, Racers, halve
+from kandle.tune._plan import least_budget, plan
+from kandle.tune._result import Tuned
 
 # The paper's grid, for both exponents.
 EXPONENTS = tuple(0.25 * i for i in range(9))
-
-Pair = tuple[float, float]
-Progress = Callable[[int, int, float], None]  # model-steps done, of how many, best loss
-
-# Updates to compile with and to measure the speed with, where the budget is a time.
-_WARM, _TIMED = 1, 8
 
 
 def tune(
@@ -38,7 +34,7 @@ def tune(
     budget: Any = None,
     alphas: Sequence[float] = EXPONENTS,
     betas: Sequence[float] = EXPONENTS,
-    optimizer: Optimizer = Optimizer(),  # noqa: B008 (frozen)
+    optimizer: Optimizer | None = None,
     rba: Any = "published",
     progress: Progress | None = None,
     backend: str | None = None,
@@ -55,19 +51,28 @@ def tune(
         grid, degree: of the splines.
         steps: length of a whole training; None is the problem's own.
         seeds: starts of a pair.
-        budget: model-steps (a number), or a time such as "5m"; None is a fifth of what an
-            exhaustive search would take.
+        budget: model-steps (a number), or a time such as "5min"; None is a fifth of what an
+            exhaustive search would take, or what a search takes at the least, if that is more. If
+            a time turns out to be too short on the way, what is left of the search is shortened
+            (`Tuned.cut`).
         alphas, betas: the exponents to choose from.
-        optimizer, rba, backend: as for `kandle.train.train`.
+        optimizer: how weights are updated; None is Adam at 1e-3, and for a `Table` what
+            `kandle fit` and the estimators train with.
+        rba, backend: as for `kandle.train.train`.
         progress: called with (model-steps done, of how many, best loss).
     """
     problem = problems.get(problem)
     steps = _whole("steps", problem.default_steps if steps is None else steps)
     seeds = _whole("seeds", seeds)
-    pairs = list(itertools.product(map(float, alphas), map(float, betas)))
+    chosen = _exponents("alphas", alphas), _exponents("betas", betas)
+    pairs = list(itertools.product(*chosen))
     widths = (problem.n_in, *layers, problem.n_out)
     exhaustive = len(pairs) * seeds * steps
-    limit = Budget(model_steps=exhaustive / 5) if budget is None else parse_budget(budget)
+    size = len(pairs), seeds, steps
+    limit = Budget(model_steps=max(exhaustive / 5, least_budget(*size)))
+    if budget is not None:
+        limit = parse_budget(budget)
+    optimizer = _optimizer(problem, steps, optimizer)
 
     backend = kernels.check_backend(backend)
     data, aim = problem.arrays("float32"), objective(problem, rba)
@@ -86,75 +91,29 @@ def tune(
         ]
         return Population(models, data, aim, optimizer=optimizer, backend=backend)
 
-    first = population(pairs, 0)
-    if limit.seconds is None:
+    clock = None if limit.seconds is None else Clock(limit)
+    first = Racers(population(pairs, 0), range(len(pairs)))
+    if clock is None:
         assert limit.model_steps is not None
-        made = plan(len(pairs), seeds, steps, limit.model_steps)
+        planned = plan(*size, limit.model_steps)
     else:
-        made = plan(
-            len(pairs), seeds, steps, _affordable(first, limit.seconds), at_least=_WARM + _TIMED
-        )
-    candidates = _halve(pairs, made, first, population, progress)
-    return Tuned(candidates, made, exhaustive, widths, grid, degree)
+        planned = clock.plan(*size, first.advance)
+    candidates, made = halve(pairs, planned, first, population, progress, clock)
+    return Tuned(candidates, made, exhaustive, widths, grid, degree, seeds, steps)
 
 
-def _halve(
-    pairs: list[Pair],
-    plan: Plan,
-    first: Population,
-    population: Callable[[Sequence[Pair], int], Population],
-    progress: Progress | None,
-) -> tuple[Candidate, ...]:
-    alive, candidates, by_seed = list(range(len(pairs))), {}, {0: (first, list(range(len(pairs))))}
-    first_losses = np.empty(len(pairs))
-    spent = 0
-    for r, rung in enumerate(plan.rungs):
-        losses = np.empty((rung.seeds, len(alive)))
-        for seed in range(rung.seeds):
-            if seed not in by_seed:
-                by_seed[seed] = population([pairs[i] for i in alive], seed), alive
-            trained, among = by_seed[seed]
-            if among != alive:
-                trained.keep([among.index(i) for i in alive])
-                by_seed[seed] = trained, alive
-            before, start = trained.steps, spent
-
-            def told(done: int, now: np.ndarray, before=before, start=start) -> None:
-                if progress is not None:
-                    best = float(np.nanmin(now)) if np.isfinite(now).any() else float("nan")
-                    progress(start + (done - before) * len(now), plan.model_steps, best)
-
-            curve = trained.advance(rung.steps - before, told)
-            spent += (rung.steps - before) * len(alive)
-            losses[seed] = np.where(np.isfinite(curve).all(axis=0), curve[-1], np.inf)
-        if r == 0:
-            first_losses = losses[0].copy()
-        order = np.argsort(np.median(losses, axis=0), kind="stable")
-        for p in order:
-            i = alive[p]
-            candidates[i] = Candidate(
-                alpha=pairs[i][0],
-                beta=pairs[i][1],
-                rung=r,
-                steps=rung.steps,
-                losses=tuple(losses[:, p].tolist()),
-                first_loss=float(first_losses[i]),
-            )
-        if r + 1 < len(plan.rungs):
-            alive = [alive[p] for p in order[: plan.rungs[r + 1].pairs]]
-    return tuple(sorted(candidates.values(), key=lambda c: (-c.rung, c.loss)))
+def _exponents(name: str, given: Sequence[float]) -> list[float]:
+    """In their order, each once."""
+    if not len(given):
+        raise must(f"'{name}' of tune", "one or more numbers", given)
+    return list(dict.fromkeys(map(float, given)))
 
 
-def _affordable(first: Population, seconds: float) -> float:
-    """Model-steps in so much time, at the speed of the first of them."""
-    began = time.perf_counter()
-    first.advance(_WARM)
-    compiled = time.perf_counter()
-    first.advance(_TIMED)
-    a_step = (time.perf_counter() - compiled) / (_TIMED * len(first))
-    # Smaller batches follow, each compiled once more: a fifth is kept for what they lose.
-    left = seconds - 4 * (compiled - began)
-    return max(1.0, 0.8 * left / a_step)
+def _optimizer(problem: Any, steps: int, given: Optimizer | None) -> Optimizer:
+    """Exponents are for a task, and how it is trained is a part of it: a table as by a fit."""
+    if given is not None:
+        return given
+    return FitSettings(steps=steps).optimizer() if isinstance(problem, Table) else Optimizer()
 
 
 def _whole(name: str, given: Any) -> int:
