@@ -103,11 +103,12 @@ def _read(path: Path) -> tuple[list[str], Iterator[Row]]:
 
 
 def _from_csv(path: Path) -> tuple[list[str], Iterator[Row]]:
-    with path.open(newline="", encoding="utf-8") as file:
+    # Spreadsheets put a byte-order mark before the first column's name.
+    with path.open(newline="", encoding="utf-8-sig") as file:
         header = next(csv.reader(file), [])
 
     def rows() -> Iterator[Row]:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             lines = csv.reader(file)
             next(lines)
             for number, line in enumerate(lines, 1):
