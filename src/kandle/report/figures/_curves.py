@@ -39,7 +39,8 @@ def curve_grid(
     runs = data.runs
     runs = runs[runs["schedule"].ne("constant") == scheduled]
     runs = fixed_exponents(runs, _names.POWER_LAW)
-    runs = trained_alike(runs).runs
+    choice = trained_alike(runs)
+    runs = choice.runs
     rows, used = [], []
     for size, shape in (("small", _names.SMALL), ("large", _names.LARGE)):
         sized = runs[(runs["G"] == shape["G"]) & (runs["width"] == shape["width"])]
@@ -57,7 +58,8 @@ def curve_grid(
             row.append(CurvePanel(_names.problem(problem), size, curves))
         rows.append(tuple(row))
     shown = runs[runs.index.isin([i for part in used for i in part.index])]
-    return CurveGrid(tuple(rows), remarks(shown, steps=steps, seeds=5))
+    told = remarks(shown, steps=steps, seeds=5, left_out=choice.left_out)
+    return CurveGrid(tuple(rows), told)
 
 
 def _with_runs(grid: CurveGrid) -> CurveGrid:
