@@ -204,6 +204,12 @@ def test_the_full_length_training_is_drawn(parts):
     assert all(panel.spectra for _, panels in grid.rows for panel in panels)
     assert "steps=5" in grid.remark
 
+    data = parts[3]
+    runs = data.runs.assign(steps=data.runs["steps"].mask(data.runs["problem"].eq("f1"), 5))
+    grid = figures.curve_grid(Data(runs, data.curves), ("f1", "f3"), scheduled=False, steps=2000)
+    assert [bool(panel.curves) for panel in grid.rows[0]] == [False, True]
+    assert "left out, as trained otherwise: f1: 24 runs with steps=5" in grid.remark
+
     runs = parts[0]
     short = runs[runs["G"].eq(5)].assign(steps=10)
     grid = figures.heatmap_grid(pd.concat([short, runs], ignore_index=True), "f3", 5, steps=2000)

@@ -144,7 +144,7 @@ def _principal(
         keep[rows.index] = part["way"].eq(order[-1])
         label = " ".join(str(name) for name in names)
         for other in order.drop(order[-1]).sort_values():
-            example = rows.loc[part["way"].eq(other).idxmax(), varying]
+            example = rows.loc[part["way"].eq(other), varying].iloc[0]
             told = ", ".join(_told(c, example[c]) for c in varying)
             left.append(f"{label}: {score.at[other, 'count']} runs with {told}")
     return runs[keep], tuple(left)

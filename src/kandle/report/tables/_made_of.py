@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from kandle.analysis import ARCHITECTURE, CELL, distinct, finished, full_length, power_law
@@ -98,7 +97,7 @@ def _planned(runs: pd.DataFrame, design: Design) -> pd.Series:
 def _lacking(runs: pd.DataFrame, design: Design) -> pd.Series:
     """How many runs of the design each of its settings lacks."""
     cells = runs.groupby(list(CELL), dropna=False).size().rename("runs").reset_index()
-    held = np.minimum(cells["runs"], cells["scheme"].map(design.seeds))
+    held = cells["runs"].clip(upper=cells["scheme"].map(design.seeds))
     held = held.groupby([cells[c] for c in _SETTING]).sum()
     settings = [(p, *shape) for p in design.problems for shape in design.shapes]
     whole = sum(map(design.runs, design.seeds))
@@ -117,12 +116,11 @@ def _where(lacking: pd.Series) -> str:
 def _other_lengths(runs: pd.DataFrame, design: Design) -> list[str]:
     if "steps" not in runs:
         return []
-    lengths = {
-        int(steps): list(dict.fromkeys(part["problem"]))
-        for steps, part in runs.groupby("steps")
-        if steps != design.steps
-    }
     every = set(runs["problem"])
+    lengths = {
+        steps: list(dict.fromkeys(runs.loc[runs["steps"].eq(steps), "problem"]))
+        for steps in sorted({int(s) for s in runs["steps"]} - {design.steps})
+    }
     return [
         ("" if set(problems) == every else f"{', '.join(problems)} ")
         + f"trained for {steps:,} steps where the paper has {design.steps:,}"
@@ -141,12 +139,12 @@ def shortened(runs: pd.DataFrame) -> dict[str, str]:
     steps = runs.groupby("problem", sort=False)["steps"].max()
     full = full_length(steps.index.to_series())
     full = full.fillna(steps[full.isna()].max())
-    short = steps[steps < full]
-    if len(short) == len(steps):
+    short = steps < full
+    if short.all():
         return {}
     return {
-        str(p): f"trained for {n:,} steps only, where full length is {int(full[p]):,}"
-        for p, n in short.items()
+        str(p): f"trained for {n:,} steps only, where full length is {int(whole):,}"
+        for p, n, whole in zip(steps.index[short], steps[short], full[short], strict=True)
     }
 
 

@@ -37,7 +37,7 @@ _SEEDS = {
     "power-law": 3,
 }
 _EXPONENTS = tuple(i / 4 for i in range(9))
-_PAIRS = tuple(itertools.product(_EXPONENTS, repeat=2))
+_PAIRS = tuple(itertools.product(_EXPONENTS, _EXPONENTS))
 
 
 def _shapes(grids: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:
