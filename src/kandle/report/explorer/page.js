@@ -98,7 +98,8 @@
     const schemes = s.schemes.flatMap((name) => !searching(name) || pairs(s) < 2
       ? [[name, label(name)]]
       : [[name, `${label(name)}, best exponents`], [`${name}${CELL}`, `${label(name)}, selected exponents`]]);
-    options($("first"), schemes, state.first);
+    // Where the scheme chosen before is missing, the last stands against the baseline: never one against itself.
+    options($("first"), schemes, schemes.some(([value]) => value === state.first) ? state.first : schemes.at(-1)[0]);
     options($("second"), schemes, state.second);
     const seeds = `${s.seeds} seed${s.seeds === 1 ? "" : "s"}`;
     const left = s.left_out.length ? ` Left out, as trained otherwise: ${s.left_out.join("; ")}.` : "";

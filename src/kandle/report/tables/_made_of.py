@@ -62,6 +62,7 @@ def made_of(runs: pd.DataFrame, design: Design | None, left_out: Iterable[str]) 
 
 def _missing(runs: pd.DataFrame, design: Design) -> list[str]:
     """What the design has and the runs have not; runs beyond the design make up for nothing."""
+    lengths = _other_lengths(runs, design)
     runs = runs[_planned(runs, design)]
     seeds = runs.groupby("scheme")["seed"].nunique()
     missing = []
@@ -81,9 +82,9 @@ def _missing(runs: pd.DataFrame, design: Design) -> list[str]:
     lacking = _lacking(runs, design)
     if total := int(lacking.sum()):
         planned = lacking.size * sum(map(design.runs, design.seeds))
-        where = "" if missing else f" ({_where(lacking)})"
+        where = "" if missing or lengths else f" ({_where(lacking)})"
         missing.append(f"{planned - total:,} of {planned:,} runs{where}")
-    return missing + _other_lengths(runs, design)
+    return lengths + missing
 
 
 def _planned(runs: pd.DataFrame, design: Design) -> pd.Series:
