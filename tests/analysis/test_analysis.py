@@ -195,7 +195,15 @@ def test_the_favourable_region_is_where_the_loss_is_near_the_best_single_pair_s(
         height = 4 * (r["alpha"] - 0.25) ** 2 + (r["beta"] - 1.5) ** 2
         assert r["ratio"] == pytest.approx(10**height)
         assert r["inside"] == (10**height <= 2)
-    assert analysis.describe(region) == ("α = 0: β = 1.5; α = 0.25: β = 1–2; α = 0.5: β = 1.5")
+    assert analysis.describe(region) == (
+        "α = 0: β = 1.5; α = 0.25: β = 1, 1.5, 2; α = 0.5: β = 1.5"
+    )
+    assert analysis.confidence(region) == "24 settings; 5 of its 5 pairs certain"
+
+
+def test_a_range_of_exponents_is_one_only_where_all_between_was_tried():
+    fine = landscape(alphas=(0.25,), betas=(0.75, 1.0, 1.25, 1.5, 2.0))
+    assert analysis.describe(analysis.favourable_region(fine)) == "α = 0.25: β = 1–1.5, 2"
 
 
 def test_the_region_survives_noise_and_knows_that_it_is_less_sure():
@@ -219,6 +227,22 @@ def test_a_diverged_pair_is_outside_and_an_untried_one_is_judged_where_it_was_tr
     assert pick(untried)["settings"] == 4
 
 
+def test_settings_on_which_the_leader_diverged_count_against_it():
+    """On most settings the leader diverges and another pair does not: it is not shut out."""
+    rows = []
+    for width in range(1, 12):
+        rows.append(power(0.25, 1.0, 1.0, width=width))
+        diverged = {"status": "diverged"} if width > 6 else {}
+        rows.append(power(0.25, 1.5, 1e-3, width=width, **diverged))
+        rows.append(power(0.5, 1.0, 1e-9, width=width, status="diverged" if width < 11 else "ok"))
+    region = analysis.favourable_region(frame(*rows)).set_index(["alpha", "beta"])
+    assert region.index[0] == (0.25, 1.5)
+    other = region.loc[(0.25, 1.0)]
+    assert other["low"] == 0.0  # where the leader has no result at all
+    assert other["ratio"] == pytest.approx(1e3)
+    assert region.loc[(0.5, 1.0), "ratio"] == math.inf
+
+
 def test_the_mean_curve_is_mean_and_population_error_at_common_steps():
     a = (np.array([1, 2, 4, 8]), np.array([4.0, 3.0, 2.0, 1.0]))
     b = (np.array([1, 2, 3, 8]), np.array([8.0, 5.0, 9.0, 3.0]))
@@ -236,9 +260,14 @@ def test_thinning_keeps_the_ends_and_spreads_over_decades():
     kept = analysis.thin(np.arange(2000), 40)
     assert kept[0] == 0
     assert kept[-1] == 1999
-    assert 25 <= len(kept) <= 40
+    assert len(kept) == len(set(kept)) == 40
     assert (kept < 100).sum() > 10
+    assert (np.diff(kept) > 0).all()
+    assert kept[-1] - kept[-2] > 200
     assert analysis.thin(np.arange(5), 40).tolist() == [0, 1, 2, 3, 4]
+    for n in (41, 45, 80, 204):
+        recorded = np.unique(np.geomspace(1, 2000, n * 3).astype(int))[:n]
+        assert len(set(analysis.thin(recorded, 40))) == 40
 
 
 def test_runs_trained_otherwise_are_left_out_and_named():
@@ -252,6 +281,58 @@ def test_runs_trained_otherwise_are_left_out_and_named():
     assert choice.runs["gain"].eq("").all()
     assert choice.left_out == ("f1: 5 runs with steps=100", "f1 glorot: 1 runs with gain=1.0")
     assert analysis.trained_alike(choice.runs).left_out == ()
+
+
+def test_a_gain_that_is_not_set_is_a_variant_like_others():
+    """A store gives NaN where no gain was given."""
+    rows = [row("glorot", s, 1.0, gain=math.nan) for s in range(3)]
+    rows += [row("glorot", s, 2.0, gain=1.0) for s in range(2)]
+    choice = analysis.trained_alike(frame(*rows))
+    assert choice.runs["gain"].isna().all()
+    assert choice.left_out == ("f1 glorot: 2 runs with gain=1.0",)
+    rows += [row("glorot", s, 3.0, gain=2.0) for s in range(4)]
+    choice = analysis.trained_alike(frame(*rows))
+    assert set(choice.runs["gain"]) == {2.0}
+    assert choice.left_out == (
+        "f1 glorot: 3 runs with no gain",
+        "f1 glorot: 2 runs with gain=1.0",
+    )
+
+
+def test_a_short_trial_on_many_architectures_does_not_displace_full_length():
+    rows = [row("baseline", 0, 1.0, width=w, steps=10) for w in range(50)]
+    rows += [row("baseline", 0, 1.0, steps=2000)]
+    choice = analysis.trained_alike(frame(*rows))
+    assert set(choice.runs["steps"]) == {2000}
+    assert choice.left_out == ("f1: 50 runs with steps=10",)
+
+
+def test_one_run_beyond_full_length_does_not_displace_the_study():
+    rows = [row("baseline", 0, 1.0, width=w, steps=2000) for w in range(5)]
+    rows += [row("baseline", 0, 1.0, steps=20_000)]
+    assert set(analysis.trained_alike(frame(*rows)).runs["steps"]) == {2000}
+    own = frame(*rows).assign(problem="mine:wave")  # whose full length is not known
+    assert set(analysis.trained_alike(own).runs["steps"]) == {20_000}
+
+
+def test_marks_point_where_the_test_points():
+    """Nine great gains against eleven tiny losses; for both, mixed outcomes are ties."""
+    rows = []
+    for width in range(20):
+        loss = 1e-3 / (width + 1) if width < 9 else 1.001 + 1e-5 * width
+        rows += [
+            row("baseline", 0, 1.0, 1.0, width=width),
+            row("glorot", 0, loss, 1.0, width=width),
+        ]
+    for width in range(72):
+        loss, l2 = (0.5, 0.5) if width < 30 else (2.0, 2.0) if width < 35 else (0.9, 1.1)
+        shape = {"width": width, "problem": "f2"}
+        rows += [row("baseline", 0, 1.0, 1.0, **shape), row("glorot", 0, loss, l2, **shape)]
+    rates = analysis.win_rates(analysis.representatives(frame(*rows)))
+    way = rates.set_index(["problem", "metric"])["direction"]
+    assert way["f1", "loss"] == 1  # ranks 12 to 20 against 1 to 11
+    assert way["f1", "l2"] == 0
+    assert way["f2", "both"] == 1  # 30 won, 5 lost, of 72
 
 
 def test_missing_columns_are_named():

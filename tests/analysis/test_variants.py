@@ -4,7 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kandle.analysis import named_variants, versus
+from kandle.analysis import (
+    best_exponents,
+    fixed_exponents,
+    named_variants,
+    variants_apart,
+    versus,
+)
 
 
 def frame(rows):
@@ -30,6 +36,55 @@ def test_exponents_gain_and_settings_become_part_of_the_name():
         "quiet(rule=lecun, spread=0.5)",
     ]
     assert named[["alpha", "beta", "gain"]].isna().all(axis=None)
+
+
+def test_only_schemes_with_several_variants_are_told_apart():
+    runs = frame(
+        [
+            {"scheme": "baseline"},
+            {"scheme": "glorot", "gain": 0.5},
+            {"scheme": "glorot", "gain": 1.0},
+            {"scheme": "glorot"},
+            {"scheme": "quiet", "settings": '{"spread":0.5}'},
+            {"scheme": "power-law", "alpha": 0.25, "beta": 1.0, "gain": 2.0},
+            {"scheme": "power-law", "alpha": 0.25, "beta": 1.75},
+        ]
+    )
+    named = variants_apart(runs)
+    assert list(named["scheme"]) == [
+        "baseline",
+        "glorot(gain=0.5)",
+        "glorot(gain=1)",
+        "glorot",
+        "quiet",
+        "power-law(gain=2)",
+        "power-law",
+    ]
+    assert named["settings"][4] == '{"spread":0.5}'
+    assert named.loc[5, ["alpha", "beta"]].tolist() == [0.25, 1.0]
+    assert named["gain"].isna().all()
+    alike = runs[runs["gain"].isna()]
+    pd.testing.assert_frame_equal(variants_apart(alike), alike)
+
+
+def test_a_baseline_never_used_as_it_is_stays_the_baseline():
+    runs = frame([{"scheme": "baseline", "settings": f'{{"noise":{n}}}'} for n in (0.1, 0.2)])
+    assert set(variants_apart(runs)["scheme"]) == {"baseline"}
+
+
+def test_each_variant_of_the_power_law_has_its_own_best_exponents():
+    shape = {"problem": "f1", "G": 5, "width": 1, "depth": 1, "l2": 1.0}
+    rows = [
+        shape | {"scheme": scheme, "alpha": 0.25, "beta": beta, "loss": loss}
+        for scheme, beta, loss in (
+            ("power-law", 1.0, 3.0),
+            ("power-law", 1.75, 2.0),
+            ("power-law(gain=2)", 1.0, 1.0),
+            ("power-law(gain=2)", 1.75, 4.0),
+        )
+    ]
+    assert best_exponents(frame(rows))["loss"].tolist() == [2.0, 1.0]
+    assert fixed_exponents(frame(rows), (0.25, 1.75))["loss"].tolist() == [2.0, 4.0]
 
 
 def test_one_start_against_another():

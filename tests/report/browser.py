@@ -153,6 +153,8 @@ class Page:
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             extra = {} if kind == "mouseMoved" else {"button": "left", "clickCount": 1}
             self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, **extra)
+            if kind == "mouseMoved":
+                time.sleep(0.15)  # as a hand does: Plotly looks under the pointer every 50 ms
 
     def complaints(self):
         """Errors and warnings of this page's console, and requests it made beyond its file."""

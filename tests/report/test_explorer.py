@@ -76,12 +76,13 @@ def test_curves_are_the_median_runs_at_forty_points(parts):
     levels = unpacked(loss["levels"])
     for owner, grid in zip(unpacked(curves["cell"]), unpacked(curves["grid"]), strict=True):
         steps = curves["steps"][grid]
-        assert len(steps) <= 40
+        assert len(steps) == 40
         mine = levels[at : at + len(steps)]
         at += len(steps)
         drawn = 10 ** (loss["low"] + (loss["high"] - loss["low"]) * mine / 65534)
         true = data.curves[kept[tuple(map(str, cells.loc[owner, list(analysis.CELL)]))]]
-        where = np.searchsorted(true.steps, np.array(steps) - 1)
+        where = np.searchsorted(true.steps, steps)
+        assert true.steps[where].tolist() == steps
         np.testing.assert_allclose(drawn, true.loss[where], rtol=1e-3)
     assert at == len(levels)
 
@@ -99,6 +100,27 @@ def test_win_rates_are_the_tables(parts):
     assert len(both) == len(expected) == len(study["wins"])
     assert (both["wins"] == both["wins_expected"]).all()
     assert (both["percent"] == both["percent_expected"]).all()
+
+
+def test_the_variants_of_a_users_scheme_are_shown_as_schemes(parts):
+    rows = parts[0][parts[0]["scheme"].isin(["baseline", "glorot"])].assign(study="gains")
+    more = rows[rows["scheme"].eq("glorot")].assign(gain=2.0)
+    more["identity"] = "more-" + more["identity"]
+    data = made(pd.concat([rows, more], ignore_index=True))
+    (study,) = data["studies"]
+    assert study["schemes"] == ["baseline", "glorot", "glorot(gain=2)"]
+    assert data["schemes"]["glorot(gain=2)"] == "Glorot (gain=2)"
+    assert study["left_out"] == []
+    assert {w["scheme"] for w in study["wins"]} == {"glorot", "glorot(gain=2)"}
+    # In a study of the paper a scheme is one thing.
+    (study,) = made(pd.concat([rows, more], ignore_index=True).assign(study="functions"))["studies"]
+    assert study["schemes"] == ["baseline", "glorot"]
+    assert len(study["left_out"]) == 2
+
+
+def test_the_region_says_how_sure_it_is(parts):
+    told = made(parts[0])["studies"][0]["regions"]["power-law"]
+    assert re.search(r"α = 0\.25: β = .* \(14 settings; \d+ of its \d+ pairs? certain\)", told)
 
 
 def test_names_cannot_leave_their_place(parts):
@@ -133,11 +155,11 @@ def full_page(tmp_path_factory):
     runs = pd.concat([*frames, *(k.runs for k in kernels)], ignore_index=True)
     spectra = {i: s for k in kernels for i, s in k.spectra.items()}
     ends = dict(zip(runs["identity"], runs["loss"], strict=True))
-    steps = np.unique(np.geomspace(1, 2000, 200).astype(int)) - 1
+    steps = np.unique(np.geomspace(1, 2000, 200).astype(int))
     noise = np.random.default_rng(0).normal(0, 0.1, len(steps))
 
     def curves(wanted):
-        return {i: Curve(steps, ends[i] * np.exp(noise) * 2000 / (steps + 1)) for i in wanted}
+        return {i: Curve(steps, ends[i] * np.exp(noise) * 2000 / steps) for i in wanted}
 
     data = explorer.payload(runs, curves, lambda w: {i: spectra[i] for i in w if i in spectra})
     path = tmp_path_factory.mktemp("page") / "full.html"
@@ -180,6 +202,18 @@ def page(chromium, path):
 
 
 CELLS = "document.getElementById('heatmap').data[0]"
+
+
+def spot(page, plot, x, y):
+    """Where on the screen a plot has the place (x, y) of its axes; it is scrolled into view."""
+    # The choices stick to the top of the window; a click is aimed at what was last painted.
+    return page.run(f"""(async () => {{
+        const plot = document.getElementById("{plot}");
+        plot.scrollIntoView({{block: "end"}});
+        for (let i = 0; i < 2; i++) await new Promise((done) => requestAnimationFrame(done));
+        const {{xaxis, yaxis}} = plot._fullLayout, at = plot.getBoundingClientRect();
+        return [at.x + xaxis._offset + xaxis.d2p({x}), at.y + yaxis._offset + yaxis.d2p({y})];
+    }})()""")
 
 
 @needs_browser
@@ -240,14 +274,7 @@ def test_choices_change_what_is_drawn(page):
 def test_a_click_on_a_cell_shows_its_curves_and_spectra(page, parts):
     page.choose("study", "ntk-exponents")
     page.choose("problem", "Burgers")
-    spot = page.run("""(() => {
-        const plot = document.getElementById("heatmap");
-        const {xaxis, yaxis} = plot._fullLayout;
-        window.scrollTo(0, 0);
-        const at = plot.getBoundingClientRect();
-        return [at.x + xaxis._offset + xaxis.d2p(0), at.y + yaxis._offset + yaxis.d2p(1)];
-    })()""")
-    page.click(*spot)
+    page.click(*spot(page, "heatmap", 0, 1))
     page.wait("document.getElementById('cell').textContent.includes('α = 0.25, β = 1.75')")
     told = page.run("document.getElementById('cell').textContent")
     data = parts[7]
@@ -345,6 +372,64 @@ def test_two_schemes_are_compared_as_the_frames_compare(page, parts):
 
 
 @needs_browser
+def test_a_point_of_the_comparison_leads_to_its_cell(page, parts):
+    """Also where it is of another grid size than the heatmaps show, or of no exponents at all."""
+    cells = analysis.best_exponents(analysis.representatives(parts[0]))
+    for scheme, chosen, marks in (
+        ("power-law", "Power law, best exponents", 2),
+        ("glorot", "Glorot", 0),
+    ):
+        page.choose("grid", "5")
+        page.choose("first", chosen)
+        pairs = analysis.paired(cells, scheme)
+        pair = pairs[pairs["problem"].eq("f1") & pairs["G"].eq(40)].iloc[0]
+        page.click(*spot(page, "compare", pair["loss_rival"], pair["loss"]))
+        page.wait("document.getElementById('grid').selectedOptions[0].textContent === '40'")
+        told = page.run("document.getElementById('cell').textContent")
+        assert f"{chosen.split(',')[0]}" in told
+        assert "G = 40, width 8, depth 2" in told
+        assert "G = 40" in page.run("document.getElementById('heatmap-help').textContent")
+        assert page.run("document.getElementById('heatmap').layout.shapes.length") == marks
+
+
+@needs_browser
+def test_the_only_power_law_is_among_the_curves_of_every_cell(page):
+    page.choose("study", "curves-functions")
+    page.click(*spot(page, "heatmap", 0, 0))
+    page.wait("document.getElementById('cell').textContent.includes('Baseline')")
+    names = page.run("document.getElementById('curves').data.map((t) => t.name)")
+    assert sorted(names) == ["Baseline", "Glorot", "LeCun–numerical", "Power law (0.25, 1.75)"]
+
+
+@needs_browser
+def test_variants_of_the_power_law_have_heatmaps_of_their_own(chromium, parts, tmp_path):
+    rows = parts[0][parts[0]["G"].eq(5)].assign(study="mine")
+    more = rows[rows["scheme"].eq("power-law")].assign(gain=2.0, loss=rows["loss"] * 10)
+    more["identity"] = "more-" + more["identity"]
+    out = tmp_path / "page.html"
+    out.write_text(explorer.page(made(pd.concat([rows, more], ignore_index=True))), "utf-8")
+    page = chromium.open(out)
+    before = page.run(f"{CELLS}.z.flat()")
+    page.choose("searched", "Power law (gain=2)")
+    after = page.run(f"{CELLS}.z.flat()")
+    drawn = [(a, b) for a, b in zip(before, after, strict=True) if a is not None]
+    assert all(b == pytest.approx(a + 1) for a, b in drawn)
+    assert page.complaints() == []
+    page.close()
+
+
+@needs_browser
+def test_without_a_power_law_no_scheme_stands_against_itself(chromium, parts, tmp_path):
+    rows = parts[0][parts[0]["scheme"].isin(["baseline", "glorot"])]
+    out = tmp_path / "page.html"
+    out.write_text(explorer.page(made(rows)), "utf-8")
+    page = chromium.open(out)
+    chosen = page.run("['first', 'second'].map((id) => document.getElementById(id).value)")
+    assert chosen == ["glorot", "baseline"]
+    page.close()
+
+
+@needs_browser
 def test_names_from_users_are_shown_and_not_run(page):
     page.choose("study", NASTY)
     assert page.run("document.getElementById('problem').selectedOptions[0].textContent") == NASTY
@@ -371,20 +456,30 @@ def test_phones_and_dark_mode(chromium, path, width, dark):
 def test_a_full_page_answers_a_click_within_200_milliseconds(chromium, full_page):
     page = chromium.open(full_page[0])
     assert page.complaints() == []
-    # The time of the program itself, from the key to the last plot drawn: best of several, as the
-    # machine that runs the tests has other work too.
-    times = page.run("""(async () => {
-        const plot = document.getElementById("heatmap"), times = [];
-        const keys = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"];
-        for (const key of keys) {
-            const start = performance.now();
-            plot.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
-            await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-            times.push(performance.now() - start);
-        }
-        return times;
+    # From the release of the button to the last plot drawn.
+    page.run("""(() => {
+        let start = null;
+        window.answers = [];
+        addEventListener("mouseup", () => { start = performance.now(); }, true);
+        const drawn = () => answers.push(performance.now() - start);
+        new MutationObserver(() => requestAnimationFrame(() => setTimeout(drawn)))
+            .observe(document.getElementById("cell"), {childList: true});
     })()""")
-    assert min(times) < 200
+
+    def clicked(x, y):
+        page.run("answers.length = 0")
+        page.click(*spot(page, "heatmap", x, y))
+        page.wait("answers.length > 0")
+        return page.run("answers[0]")
+
+    clicked(0, 60)  # it also opens the studies that have spectra
+    # The machine that runs the tests has other work too: the median of several, asked again if a
+    # busy moment was met.
+    for attempt in range(3):
+        median = np.median([clicked(x, 57 + attempt) for x in (1, 3, 5, 7, 11, 15, 22)])
+        if median < 200:
+            break
+    assert median < 200
     assert page.complaints() == []
     page.close()
 

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 import synthetic
 from matplotlib.image import imread
@@ -155,6 +156,67 @@ def test_all_heatmaps_of_a_store(command, store, tmp_path):
     assert out.stat().st_size > 10_000
 
 
+def test_heatmaps_of_the_paper_are_the_supplements_29(tmp_path):
+    """Studies with one exponent pair searched nothing, and one architecture is not a search."""
+    shapes = [*itertools.product((5, 10, 20, 40), (2, 32), (1, 3))]
+    few = {"exponents": (0.25, 1.0), "power_seeds": 1, "schemes": ("power-law",)}
+    exponents = [(a, b) for a in (0.25, 0.5, 1.0) for b in (0.25, 1.0)]
+    synthetic.write_store(
+        tmp_path / "store",
+        synthetic.grid_study(shapes=shapes, **few),
+        synthetic.pdes(shapes=shapes[:12], **few),
+        synthetic.feynman(problems=("I.6.2", "I.12.11"), seeds=1, power_seeds=1),
+        synthetic.ntk_study("ntk-exponents", ("f3", "burgers"), exponents, ("power-law",)),
+    )
+    found = figures.searched(tmp_path / "store")
+    assert found == [
+        *(("functions", p, G) for p in FUNCTIONS for G in (5, 10, 20, 40)),
+        *(("pdes", p, G) for p in PDES for G in (5, 10, 20)),
+    ]
+    assert len(found) == 29
+    own = figures.searched(tmp_path / "store", "ntk-exponents")
+    assert own == [("ntk-exponents", "f3", 20), ("ntk-exponents", "burgers", 20)]
+
+
+def test_figures_say_how_much_of_the_paper_they_show(parts):
+    grid = figures.heatmap_grid(parts[0], "f3", 5, steps=2000)
+    assert grid.remark.startswith("16 of 81 exponent pairs; 4 of 24 architectures; 2 seeds")
+    own = figures.heatmap_grid(parts[0], "f3", 5)
+    assert "of 81" not in own.remark
+
+
+def test_the_full_length_training_is_drawn(parts):
+    """A store that also holds runs cut short, with the lower seeds and on more architectures."""
+    data = parts[7]
+    short = data.runs.assign(steps=5, seed=data.runs["seed"] - 1)
+    short["identity"] = "short-" + short["identity"]
+    spectra = {**data.spectra, **{i: [] for i in short["identity"]}}
+    mixed = Data(pd.concat([short, data.runs], ignore_index=True), {}, spectra)
+    grid = figures.exponent_grid(mixed, "burgers", "pde")
+    assert [step for step, _ in grid.panels[0.25, 1.75].spectra] == [0, 3000, 5000]
+    assert "left out, as trained otherwise: burgers: 4 runs with steps=5" in grid.remark
+
+    data = parts[6]
+    short = data.runs.assign(steps=5)
+    short["identity"] = "short-" + short["identity"]
+    mixed = Data(pd.concat([short, data.runs], ignore_index=True), {}, data.spectra)
+    grid = figures.spectrum_grid(mixed, "burgers", pde=True)
+    assert all(panel.spectra for _, panels in grid.rows for panel in panels)
+    assert "steps=5" in grid.remark
+
+    data = parts[3]
+    runs = data.runs.assign(steps=data.runs["steps"].mask(data.runs["problem"].eq("f1"), 5))
+    grid = figures.curve_grid(Data(runs, data.curves), ("f1", "f3"), scheduled=False, steps=2000)
+    assert [bool(panel.curves) for panel in grid.rows[0]] == [False, True]
+    assert "left out, as trained otherwise: f1: 24 runs with steps=5" in grid.remark
+
+    runs = parts[0]
+    short = runs[runs["G"].eq(5)].assign(steps=10)
+    grid = figures.heatmap_grid(pd.concat([short, runs], ignore_index=True), "f3", 5, steps=2000)
+    assert "trained for" not in grid.remark
+    assert "steps=10" in grid.remark
+
+
 def test_references_are_the_problems_own():
     surfaces = figures.function_surfaces(points=9)
     assert len(surfaces) == len(FUNCTIONS) == 5
@@ -179,11 +241,11 @@ def test_references_are_the_problems_own():
         (("heatmap", "--out", "x.png"), "One heatmap takes '--problem' and '--grid'"),
         (
             ("heatmap", "--problem", "f9", "--grid", "5", "--out", "x.png"),
-            "Unknown problem with power-law runs 'f9'",
+            "Unknown problem with a search over exponents 'f9'",
         ),
         (
             ("heatmap", "--problem", "f3", "--grid", "7", "--out", "x.png"),
-            "no power-law runs with G = 7. Held: G 5, 10, 20, 40",
+            "no search over exponents with G = 7. Held: G 5, 10, 20, 40",
         ),
     ],
 )

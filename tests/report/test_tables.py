@@ -3,15 +3,16 @@
 import io
 import itertools
 import math
+import re
 
 import pandas as pd
 import pytest
 import synthetic
 
-from kandle import analysis
+from kandle import analysis, study
 from kandle._errors import UserError
 from kandle.problems import FEYNMAN
-from kandle.report import tables
+from kandle.report import _names, tables
 from kandle.report.tables import _paper
 
 GRIDS = list(itertools.product((5, 10, 20), (2, 4, 8, 16, 32, 64), (1, 2, 3, 4)))
@@ -118,8 +119,8 @@ def test_partial_tables_say_what_they_are_made_of(parts, format):
     shown = tables.render(tables.win_table(parts[0].assign(steps=100), "1"), format)
     told = " ".join(shown.split())
     for words in (
-        "Partial: no runs of f2, f4, f5; 7 of the paper's 96 architectures; fewer seeds",
-        "trained for 100 steps where the paper has 2,000",
+        "no runs of f2, f4, f5; 7 of the paper's 96 architectures; fewer seeds",
+        "Partial: trained for 100 steps where the paper has 2,000",
         "Made of 7 architectures",
         "did not finish",
     ):
@@ -132,7 +133,57 @@ def test_a_whole_table_does_not_call_itself_partial():
     notes = tables.win_table(runs, "2").notes
     assert not any(note.startswith("Partial") for note in notes)
     assert notes[0].endswith("56,808 runs.")
-    assert tables.win_table(runs.iloc[:-1], "2").notes[0] == "Partial: 56,807 of 56,808 runs."
+    assert tables.win_table(runs.iloc[:-1], "2").notes[0] == (
+        "Partial: 56,807 of 56,808 runs (1 missing: helmholtz with G 20, width 64, depth 4)."
+    )
+    pair = tables.win_table(runs, "2", pair=(0.25, 1.0)).notes
+    assert pair[0].startswith("Made of 72 architectures")
+    assert pair[0].endswith("power-law 3; 5,000 steps: 4,968 runs.")
+
+
+def test_repeats_do_not_hide_gaps():
+    """As the published PDE rows: 56,808 planned, 192 missing, 266 twice."""
+    runs = synthetic.pdes()
+    hole = runs["problem"].eq("burgers") & runs["G"].eq(20) & runs["width"].eq(4)
+    hole &= runs["depth"].eq(3) & runs["scheme"].eq("power-law")
+    runs = runs[~runs.index.isin(runs.index[hole][:192])]
+    twice = runs.iloc[:266].assign(replicate=1)
+    notes = tables.win_table(pd.concat([runs, twice], ignore_index=True), "2").notes
+    assert notes[0] == (
+        "Partial: 56,616 of 56,808 runs (192 missing: burgers with G 20, width 4, depth 3)."
+    )
+    assert notes[1].endswith("56,616 runs and 266 repeated rows.")
+
+
+def test_runs_beyond_the_design_do_not_hide_gaps():
+    runs = synthetic.pdes(problems=("burgers",), exponents=[(0.25, 1.0)])
+    more = runs[runs["G"].eq(5)].assign(G=7)
+    notes = tables.win_table(pd.concat([runs[runs["G"].ne(5)], more], ignore_index=True), "2").notes
+    assert "48 of the paper's 72 architectures" in notes[0]
+
+
+def test_a_share_of_fewer_architectures_says_of_how_many(parts):
+    runs = parts[0]
+    few = runs[runs["problem"].ne("f1") | runs["G"].eq(5)]
+    table = tables.win_table(few, "1")
+    of = few.drop_duplicates(["problem", "G", "width", "depth"]).groupby("problem").size()
+    assert (of["f1"], of["f3"]) == (4, 7)
+    for row in table.blocks[0][::2]:
+        assert row[2].text.endswith(" of 4")
+        assert " of " not in row[3].text
+
+
+def test_marks_are_the_direction_of_the_test():
+    """41.67 % won on both, and yet better: 30 won, 5 lost, the rest mixed."""
+    rows = synthetic.pdes(problems=("burgers",), schemes=("baseline", "glorot"), seeds=1)
+    rows = rows.assign(loss=1.0, l2=1.0, status="ok")
+    ours = rows.index[rows["scheme"].eq("glorot")]
+    rows.loc[ours, ["loss", "l2"]] = [0.9, 1.1]
+    rows.loc[ours[:30], ["loss", "l2"]] = 0.5
+    rows.loc[ours[30:35], ["loss", "l2"]] = 2.0
+    table = tables.win_table(rows, "2", tests=True)
+    assert table.tidy["direction"].tolist()[2] == 1
+    assert [line[2].text for line in table.blocks[0]][4:] == ["41.67%", "[31, 53] +++"]
 
 
 def test_runs_trained_otherwise_do_not_enter(parts):
@@ -149,6 +200,8 @@ def test_the_paper_beside_ours_with_differences_and_misprints(parts):
     row = table.tidy.set_index(["scheme", "metric", "problem"]).loc[("glorot", "loss", "f1")]
     assert row["paper"] == 78.13
     assert row["difference"] == pytest.approx(row["percent"] - 78.13)
+    more = synthetic.grid_study(problems=("f4", "f5"), shapes=[(5, 8, 2)], exponents=[(0.25, 1.0)])
+    table = tables.win_table(pd.concat([parts[0], more], ignore_index=True), "1", paper=True)
     text = " ".join(tables.render(table).split())
     assert "printed 72.92; the published runs give 65.63 (63 of 96)" in text
     assert "58 of 96 is 60.42" in text
@@ -165,6 +218,10 @@ def test_latex_uses_booktabs_and_bold_for_the_best(parts):
     for piece in (r"\toprule", r"\midrule", r"\bottomrule", r"\textbf{100.00\%}", "f$_1$"):
         assert piece in shown
     assert shown.count("{") == shown.count("}")
+    assert r"\caption{Share of architectures" in shown  # LaTeX counts its tables itself
+    # `\\` before a bracket would read it as a length.
+    assert "[ ]: 95" in shown
+    assert not re.search(r"\\\\\s*[\[*]", shown)
     body = shown[shown.index(r"\midrule") : shown.index(r"\bottomrule")]
     rows = [line for line in body.splitlines() if line.endswith(r"\\")]
     assert {line.count("&") for line in rows} == {3}
@@ -195,7 +252,45 @@ def test_feynman_beside_the_paper():
     assert row["loss_paper"] == 1.52e-4
     assert row["loss_difference"] == row["loss"] - 1.52e-4
     assert "7.99e-6" in row["note"]
-    assert "1.79e-1" in tables.render(table)
+    shown = tables.render(table)
+    assert "1.79e-1" in shown
+    lines = shown.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("I.6.2 "))
+    assert [line.split()[0] for line in lines[at + 1 : at + 4]] == ["paper", "diff.", "ratio"]
+    difference = table.tidy["loss_difference"][0]
+    assert lines[at + 2].split()[1] == f"{difference:+.2e}".replace("-", "−", int(difference < 0))
+
+
+def test_misprints_are_noted_where_their_problem_is_shown(parts):
+    table = tables.feynman_table(synthetic.feynman(problems=("I.6.2",)), "3", paper=True)
+    assert not any(note.startswith("†") for note in table.notes)
+    notes = tables.win_table(parts[0], "1", paper=True).notes
+    assert not any(note.startswith("†") for note in notes)  # f1 and f3 only
+
+
+def test_a_median_that_is_not_a_number_leaves_the_best_bold():
+    runs = synthetic.feynman(problems=("I.6.2",))
+    runs.loc[runs["scheme"].eq("baseline"), "l2"] = math.nan
+    table = tables.feynman_table(runs, "3")
+    assert sum(cell.bold for cell in table.blocks[0][0]) == 2
+    assert table.blocks[0][0][2].text == "–"
+
+
+def test_problems_trained_shorter_than_others_are_marked():
+    runs = synthetic.feynman(problems=("I.6.2", "I.12.11", "I.26.2"))
+    runs.loc[runs["problem"].ne("I.12.11"), "steps"] = 5
+    table = tables.feynman_table(runs, "3")
+    assert [row[0].text for row, *_ in table.blocks] == ["I.6.2¶", "I.12.11", "I.26.2¶"]
+    note = "¶ I.6.2, I.26.2: trained for 5 steps only, where full length is 2,000."
+    assert note in table.notes
+    assert "I.6.2, I.26.2 trained for 5 steps where the paper has 2,000" in table.notes[0]
+    wins = synthetic.pdes(exponents=[(0.25, 1.0)], shapes=[(5, 8, 2)])
+    wins.loc[wins["problem"].eq("burgers"), "steps"] = 2
+    assert [c.text for c in tables.win_table(wins, "2").header[2:]] == [
+        "Allen–Cahn",
+        "Burgers¶",
+        "Helmholtz",
+    ]
 
 
 def test_table_c1_needs_no_store(command):
@@ -221,6 +316,47 @@ def test_a_users_study_has_a_table_too(command, tmp_path, parts):
         "table", "1", "--store", tmp_path / "store", "--study", "mine", "--format", "latex"
     )
     assert r"wave$<$/b$>$ \& 50\% | \$x\_1\$" in latex[1]
+
+
+def test_the_gains_of_a_users_study_are_compared(command, tmp_path):
+    """The study of the README: does the gain of Glorot's start matter?"""
+    rows = synthetic.grid_study(
+        "gains", ("f1", "f3"), itertools.product((5, 20), (8,), (2, 3)), ("baseline",), seeds=2
+    )
+    gains = [
+        rows.assign(scheme="glorot", gain=g, loss=rows["loss"] * g, l2=rows["l2"] * g)
+        for g in (0.5, 1.0, 2.0)
+    ]
+    synthetic.write_store(tmp_path / "store", rows, *gains)
+    options = ("--study", "gains", "--format", "csv")
+    code, out, errors = command("table", "1", "--store", tmp_path / "store", *options)
+    assert code == 0, errors
+    found = pd.read_csv(io.StringIO(out))
+    share = found[found["metric"].eq("both")].groupby("scheme", sort=False)["percent"].mean()
+    assert share.to_dict() == {"glorot(gain=0.5)": 100, "glorot(gain=1)": 0, "glorot(gain=2)": 0}
+    assert "Left out" not in errors
+    shown = command("table", "1", "--store", tmp_path / "store", "--study", "gains")[1]
+    assert "Glorot (gain=0.5)" in shown
+    one = command("table", "1", "--store", tmp_path / "store", *options, "--where", "gain=2.0")
+    assert "no such comparison" in one[2]  # the baseline has no gain
+
+
+def test_another_study_is_not_called_table_1(command, store):
+    code, out, _ = command("table", "1", "--study", "pdes", "--store", store)
+    assert code == 0
+    assert out.startswith("Win rates. Share of architectures that beat the baseline, study pdes")
+    assert "Partial" not in out
+    assert "LeCun–normalized on PDEs is a new result" in " ".join(out.split())
+
+
+def test_a_pair_needs_the_power_law(parts):
+    runs = parts[0][parts[0]["scheme"].ne("power-law")]
+    with pytest.raises(UserError, match="the runs hold none of it"):
+        tables.win_table(runs, "1", pair=(0.25, 1.0))
+
+
+def test_the_built_in_studies_are_known():
+    assert tuple(study.names()) == _names.BUILT_IN
 
 
 @pytest.mark.parametrize(
@@ -262,7 +398,7 @@ def test_the_region_is_a_table_of_its_own(command, store):
 def test_p_values_are_given_on_request(command, store):
     _, out, _ = command("table", "1", "--store", store, "--format", "csv", "--tests")
     found = pd.read_csv(io.StringIO(out))
-    assert list(found.columns) == [*WIN_COLUMNS, "sign", "rank"]
+    assert list(found.columns) == [*WIN_COLUMNS, "sign", "rank", "direction"]
     assert found["sign"].between(0, 1).all()
 
 

@@ -97,6 +97,14 @@ def test_the_rest_defaults_to_the_study(tmp_path):
     assert set(frame["machine"]) == {"imported"}
 
 
+def test_a_byte_order_mark_is_not_part_of_a_name(tmp_path):
+    """Spreadsheets write one before the first column."""
+    row = "\npdes,allen-cahn,power-law,0.25,1.0,5,8,2,0,0.125,0.5\n"
+    told, frame = importing(tmp_path, "\ufeff" + HEADER + row)
+    assert (told.gathered.added, told.ignored) == (1, ())
+    assert frame["study"].tolist() == ["pdes"]
+
+
 def test_repeated_rows_are_replicates(tmp_path):
     row = "pdes,burgers,baseline,,,5,8,2,0,{},0.5\n"
     text = HEADER + "\n" + row.format(0.1) + row.format(0.3) + row.format(0.1)

@@ -9,6 +9,8 @@ from kandle.analysis._frames import (
     Choice,
     distinct,
     finished,
+    full_length,
+    power_law,
     trained_alike,
 )
 from kandle.analysis._medians import (
@@ -18,15 +20,16 @@ from kandle.analysis._medians import (
     medians,
     representatives,
 )
-from kandle.analysis._region import describe, favourable_region
+from kandle.analysis._region import confidence, describe, favourable_region
 from kandle.analysis._uncertainty import (
     median_interval,
     percentage,
     share_interval,
     sign_test,
+    signed_rank_direction,
     signed_rank_test,
 )
-from kandle.analysis._variants import named_variants, versus
+from kandle.analysis._variants import named_variants, variants_apart, versus
 from kandle.analysis._wins import METRICS, paired, win_rates
 
 __all__ = [
@@ -39,23 +42,28 @@ __all__ = [
     "Choice",
     "MeanCurve",
     "best_exponents",
+    "confidence",
     "describe",
     "distinct",
     "favourable_region",
     "finished",
     "fixed_exponents",
+    "full_length",
     "mean_curve",
     "median_interval",
     "medians",
     "named_variants",
     "paired",
     "percentage",
+    "power_law",
     "representatives",
     "share_interval",
     "sign_test",
+    "signed_rank_direction",
     "signed_rank_test",
     "thin",
     "trained_alike",
+    "variants_apart",
     "versus",
     "win_rates",
 ]

@@ -41,12 +41,19 @@ def mean_curve(curves: Sequence[tuple[np.ndarray, np.ndarray]]) -> MeanCurve | N
 
 
 def thin(steps: np.ndarray, points: int) -> np.ndarray:
-    """Indices of about `points` of the given rising steps, log-spaced, with the first and the
-    last."""
+    """Indices of `points` of the given rising steps, log-spaced, with the first and the last; all
+    if there are no more than that.
+
+    Where log spacing asks for one step several times, as it does early on, the following steps are
+    taken instead, so that no point is lost.
+    """
     steps = np.asarray(steps, dtype=float)
     if steps.size <= points:
         return np.arange(steps.size)
     wanted = np.geomspace(1.0, steps[-1] - steps[0] + 1.0, points) + steps[0] - 1.0
     after = np.searchsorted(steps, wanted).clip(1, steps.size - 1)
     nearer = np.where(wanted - steps[after - 1] <= steps[after] - wanted, after - 1, after)
-    return np.unique(np.concatenate([[0], nearer, [steps.size - 1]]))
+    place = np.arange(points)
+    # Rising by one at least, and never so far that the rest would not fit before the end.
+    rising = np.maximum.accumulate(nearer - place) + place
+    return np.minimum(rising, steps.size - points + place)

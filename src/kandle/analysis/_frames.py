@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from kandle._errors import UserError
+from kandle.problems import PROBLEMS
 
 ARCHITECTURE = ("G", "width", "depth")
 TRAINING = (
@@ -45,6 +46,12 @@ def check(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(**blank) if blank else runs
 
 
+def power_law(runs: pd.DataFrame) -> pd.Series:
+    """Which rows are of the power law, under its own name or as one of its variants
+    (`power-law(gain=2)`)."""
+    return runs["scheme"].eq("power-law") | runs["scheme"].str.startswith("power-law(")
+
+
 def finished(runs: pd.DataFrame) -> pd.DataFrame:
     """The runs that ended with a finite loss; diverged and failed ones do not enter any median."""
     runs = check(runs)
@@ -76,12 +83,15 @@ class Choice:
 
 
 def trained_alike(runs: pd.DataFrame) -> Choice:
-    """Keep, for every problem, the way of training that covers the most architectures.
+    """Keep, for every problem, the one way of training that is to be believed most.
 
-    A store may hold one problem trained in several ways (2,000 steps and 100, `rba="text"` and
-    `"published"`); medians and wins across them mean nothing. Among ways that cover equally many
-    architectures the one with more runs is taken, then the longer. Variants of one scheme (its
-    `gain`, say) are treated alike, scheme by scheme.
+    A store may hold one problem trained in several ways (2,000 steps and 10, `rba="text"` and
+    `"published"`); medians and wins across them mean nothing. The way with the most steps is kept,
+    where steps beyond the full length of a built-in problem do not count: a trial run cut short on
+    many architectures never displaces full-length results, nor does one run of ten times the
+    length. Among equals the way that covers the most architectures is taken, then the one with
+    more runs, then the longer. Variants of one scheme (its `gain`, say) are treated alike, scheme
+    by scheme.
     """
     runs = check(runs).reset_index(drop=True)
     common, left = _principal(runs, ["problem"], [c for c in TRAINING if c in runs.columns])
@@ -90,36 +100,55 @@ def trained_alike(runs: pd.DataFrame) -> Choice:
     return Choice(alike, (*left, *also_left))
 
 
+def full_length(problems: pd.Series) -> pd.Series:
+    """The steps that each built-in problem takes, by row; NaN for a user's own."""
+    return problems.map({name: p.default_steps for name, p in PROBLEMS.items()}).astype(float)
+
+
 def _options(runs: pd.DataFrame) -> list[str]:
     """The configuration columns of `runs` beyond problem, architecture, exponents and seed."""
     return [c for c in (*TRAINING, *_SCHEME_OPTIONS) if c in runs.columns]
 
 
-_SEPARATOR = "\x1f"
+def groups(frame: pd.DataFrame) -> pd.Series:
+    """A number for every distinct row of `frame`, where a missing value is a value like others."""
+    return frame.groupby(list(frame.columns), dropna=False, sort=False).ngroup()
 
 
 def _principal(
     runs: pd.DataFrame, within: list[str], columns: list[str]
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    varying = [c for c in columns if runs[c].astype(str).nunique() > 1]
-    if not varying or runs.empty:
+    varying = [c for c in columns if runs[c].nunique(dropna=False) > 1]
+    if not varying:
         return runs, ()
-    way = runs[varying].astype(str).agg(_SEPARATOR.join, axis=1)
     steps = runs["steps"] if "steps" in runs.columns else pd.Series(0, index=runs.index)
-    shape = runs[list(ARCHITECTURE)].astype(str).agg(" ".join, axis=1)
-    table = pd.DataFrame({"way": way, "steps": steps, "shape": shape})
+    table = pd.DataFrame(
+        {
+            "way": groups(runs[varying]),
+            "steps": steps,
+            "length": steps.clip(upper=full_length(runs["problem"]).fillna(np.inf)),
+            "shape": groups(runs[list(ARCHITECTURE)]),
+        }
+    )
     keep = pd.Series(False, index=runs.index)
     left: list[str] = []
     for names, rows in runs.groupby(within, sort=False):
         part = table.loc[rows.index]
         score = part.groupby("way").agg(
-            shapes=("shape", "nunique"), count=("shape", "size"), steps=("steps", "max")
+            length=("length", "max"),
+            shapes=("shape", "nunique"),
+            count=("shape", "size"),
+            steps=("steps", "max"),
         )
-        best = score.sort_values(["shapes", "count", "steps"]).index[-1]
-        keep[rows.index] = part["way"].eq(best)
+        order = score.sort_values(list(score.columns), kind="stable").index
+        keep[rows.index] = part["way"].eq(order[-1])
         label = " ".join(str(name) for name in names)
-        for other, row in score.drop(index=best).iterrows():
-            values = str(other).split(_SEPARATOR)
-            told = ", ".join(f"{c}={v}" for c, v in zip(varying, values, strict=True))
-            left.append(f"{label}: {row['count']} runs with {told}")
+        for other in order.drop(order[-1]).sort_values():
+            example = rows.loc[part["way"].eq(other), varying].iloc[0]
+            told = ", ".join(_told(c, example[c]) for c in varying)
+            left.append(f"{label}: {score.at[other, 'count']} runs with {told}")
     return runs[keep], tuple(left)
+
+
+def _told(column: str, value: object) -> str:
+    return f"no {column}" if value == "" or value is None or value != value else f"{column}={value}"

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from kandle.analysis._frames import ARCHITECTURE, VARIANT, distinct, finished
+from kandle.analysis._frames import ARCHITECTURE, VARIANT, distinct, finished, power_law
 
 CELL = ("problem", *ARCHITECTURE, *VARIANT)
 
@@ -40,11 +40,11 @@ def best_exponents(cells: pd.DataFrame) -> pd.DataFrame:
 
     `cells` is the frame of `representatives`; cells of other schemes pass unchanged.
     """
-    power = cells["scheme"].eq("power-law")
+    power = power_law(cells)
     lowest = (
         cells[power]
         .sort_values(["loss", "alpha", "beta"], kind="stable")
-        .drop_duplicates(["problem", *ARCHITECTURE])
+        .drop_duplicates(["scheme", "problem", *ARCHITECTURE])
     )
     return pd.concat([cells[~power], lowest]).sort_index()
 
@@ -52,6 +52,5 @@ def best_exponents(cells: pd.DataFrame) -> pd.DataFrame:
 def fixed_exponents(cells: pd.DataFrame, pair: tuple[float, float]) -> pd.DataFrame:
     """The cells with only one (α, β) of the power law kept; cells of other schemes pass
     unchanged."""
-    other = cells["scheme"].ne("power-law")
     alpha, beta = pair
-    return cells[other | (cells["alpha"].eq(alpha) & cells["beta"].eq(beta))]
+    return cells[~power_law(cells) | (cells["alpha"].eq(alpha) & cells["beta"].eq(beta))]

@@ -11,7 +11,7 @@ wide, and the region is then a guess and says so (`certain` is False).
 import numpy as np
 import pandas as pd
 
-from kandle.analysis._frames import ARCHITECTURE
+from kandle.analysis._frames import ARCHITECTURE, power_law
 from kandle.analysis._medians import CELL, representatives
 from kandle.analysis._uncertainty import median_interval, signed_rank_test
 
@@ -40,8 +40,7 @@ def favourable_region(runs: pd.DataFrame, tolerance: float = 2.0) -> pd.DataFram
     pairs = [leader, *middle.drop(leader).sort_values(kind="stable").index]
     rows = []
     for pair in pairs:
-        known = np.isfinite(logs[leader]) & logs[pair].notna()
-        gaps = (logs[pair][known] - logs[leader][known]).to_numpy(dtype=float)
+        gaps = _gaps(logs[pair], logs[leader])
         low, high = median_interval(gaps)
         rows.append(
             {
@@ -49,7 +48,7 @@ def favourable_region(runs: pd.DataFrame, tolerance: float = 2.0) -> pd.DataFram
                 "beta": pair[1],
                 "settings": int(tried[pair]),
                 "regret": float(middle[pair]),
-                "ratio": float(10.0 ** np.median(gaps)) if gaps.size else np.nan,
+                "ratio": float(10.0 ** _middle(gaps)),
                 "low": 10.0**low,
                 "high": 10.0**high,
                 "p": signed_rank_test(10.0**gaps),
@@ -59,31 +58,65 @@ def favourable_region(runs: pd.DataFrame, tolerance: float = 2.0) -> pd.DataFram
     return region.assign(inside=region["ratio"] <= tolerance, certain=region["high"] <= tolerance)
 
 
+def _gaps(ours: pd.Series, leaders: pd.Series) -> np.ndarray:
+    """Difference of log losses on the settings where both were tried.
+
+    Where the leader alone diverged the other is infinitely better there, and must get the credit;
+    where both did, they are equal.
+    """
+    known = ours.notna() & leaders.notna()
+    a, b = ours[known].to_numpy(dtype=float), leaders[known].to_numpy(dtype=float)
+    with np.errstate(invalid="ignore"):
+        return np.where(a == b, 0.0, a - b)
+
+
+def _middle(gaps: np.ndarray) -> float:
+    """The median; between -inf and +inf, where there is no middle, the worse of the two."""
+    if not gaps.size:
+        return np.nan
+    low, high = np.sort(gaps)[[(gaps.size - 1) // 2, gaps.size // 2]]
+    return float(0.5 * (low + high)) if np.isfinite(low) and np.isfinite(high) else float(high)
+
+
 def _losses(runs: pd.DataFrame) -> pd.DataFrame:
     """Loss of the representative run, settings × pairs: inf where none finished, NaN where none
     was tried."""
-    power = runs[runs["scheme"].eq("power-law")]
+    power = runs[power_law(runs)]
     tried = power.drop_duplicates(list(CELL))[list(CELL)]
     found = tried.merge(representatives(power)[[*CELL, "loss"]], on=list(CELL), how="left")
     found["loss"] = found["loss"].fillna(np.inf)
     return found.pivot(index=["problem", *ARCHITECTURE], columns=["alpha", "beta"], values="loss")
 
 
+GRID = 0.25
+"""The spacing of the exponents that the paper searched: between neighbours nothing is unknown."""
+
+
 def describe(region: pd.DataFrame) -> str:
-    """The region in words: `α = 0.25: β 0.75-2; α = 0.5: β 1-2`."""
+    """The region in words: `α = 0.25: β = 0.75–2; α = 0.5: β = 1, 1.75`.
+
+    A range says that everything between its ends, on the grid of 0.25, was tried and is inside;
+    values further apart are listed.
+    """
     inside = region[region["inside"]].sort_values(["alpha", "beta"])
-    betas = np.sort(region["beta"].unique())
     parts = []
     for alpha, group in inside.groupby("alpha"):
-        taken = [int(np.searchsorted(betas, b)) for b in group["beta"]]
-        spans: list[list[int]] = []
-        for i in taken:
-            if spans and i == spans[-1][1] + 1:
-                spans[-1][1] = i
+        spans: list[list[float]] = []
+        for beta in group["beta"]:
+            if spans and np.isclose(beta - spans[-1][1], GRID):
+                spans[-1][1] = beta
             else:
-                spans.append([i, i])
-        told = ", ".join(
-            f"{betas[a]:g}" if a == b else f"{betas[a]:g}–{betas[b]:g}" for a, b in spans
-        )
+                spans.append([beta, beta])
+        told = ", ".join(f"{a:g}" if a == b else f"{a:g}–{b:g}" for a, b in spans)
         parts.append(f"α = {alpha:g}: β = {told}")
     return "; ".join(parts)
+
+
+def confidence(region: pd.DataFrame) -> str:
+    """How sure the region is, in words: `20 settings; 3 of its 7 pairs certain`."""
+    settings, inside = int(region["settings"].max()), int(region["inside"].sum())
+    certain = int((region["inside"] & region["certain"]).sum())
+    return (
+        f"{settings:,} setting{'' if settings == 1 else 's'}; {certain} of its {inside} "
+        f"pair{'' if inside == 1 else 's'} certain"
+    )

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 
+from kandle.analysis._frames import groups
 from kandle.analysis._uncertainty import (
     median_interval,
     percentage,
@@ -15,21 +16,52 @@ from kandle.analysis._uncertainty import (
 from kandle.analysis._wins import paired
 
 
-def named_variants(runs: pd.DataFrame) -> pd.DataFrame:
-    """`runs` with a scheme's exponents and settings made part of its name.
+def named_variants(runs: pd.DataFrame, *, exponents: bool = True) -> pd.DataFrame:
+    """`runs` with a scheme's exponents, gain and settings made part of its name.
 
     `power-law` with α = 0.25, β = 1.75 becomes `power-law(0.25, 1.75)`, `quiet` with the settings
-    `{"spread": 0.5}` becomes `quiet(spread=0.5)`; a scheme used as it is keeps its name.
+    `{"spread": 0.5}` becomes `quiet(spread=0.5)`; a scheme used as it is keeps its name. Without
+    `exponents`, α and β stay where they are and are not in the name.
     """
-    names = [_name(row) for row in runs[_TOLD].to_dict("records")]
-    return runs.assign(scheme=names, alpha=np.nan, beta=np.nan, gain=np.nan, settings="")
+    taken = ("alpha", "beta", *_OPTIONS) if exponents else _OPTIONS
+    blank = {"alpha": np.nan, "beta": np.nan, "gain": np.nan, "settings": ""}
+    runs = runs.assign(**{c: v for c, v in blank.items() if c not in runs.columns})
+    code = groups(runs[["scheme", *taken]])
+    first = runs[["scheme", *taken]].groupby(code).head(1)
+    names = {
+        code[i]: _name(row) for i, row in zip(first.index, first.to_dict("records"), strict=True)
+    }
+    return runs.assign(scheme=code.map(names), **{c: blank[c] for c in taken})
 
 
-_TOLD = ["scheme", "alpha", "beta", "gain", "settings"]
+def variants_apart(runs: pd.DataFrame) -> pd.DataFrame:
+    """`runs` in which a scheme that occurs with several gains or settings is several schemes.
+
+    Somebody who tries three gains asks which is best: `glorot(gain=0.5)`, `glorot(gain=1)` and
+    `glorot(gain=2)` are then compared like any schemes. Exponents of the power law stay exponents.
+    A baseline that is never used as it is keeps its name, as it is what others are compared with.
+    """
+    held = [c for c in _OPTIONS if c in runs.columns]
+    if not held or runs.empty:
+        return runs
+    counts = runs[["scheme", *held]].drop_duplicates()["scheme"].value_counts()
+    several = runs["scheme"].isin(counts.index[counts > 1])
+    if not several.any():
+        return runs
+    named = named_variants(runs[several], exponents=False)
+    if "baseline" in set(runs["scheme"]) - set(named["scheme"]):
+        named = named[~named["scheme"].str.startswith("baseline(")]
+    runs = runs.copy()
+    for column in ("scheme", *held):
+        runs.loc[named.index, column] = named[column]
+    return runs
+
+
+_OPTIONS = ("gain", "settings")
 
 
 def _name(row: dict) -> str:
-    told = [f"{row[k]:g}" for k in ("alpha", "beta") if not pd.isna(row[k])]
+    told = [f"{row[k]:g}" for k in ("alpha", "beta") if k in row and not pd.isna(row[k])]
     told += [] if pd.isna(row["gain"]) else [f"gain={row['gain']:g}"]
     settings = json.loads(row["settings"]) if row["settings"] else {}
     told += [f"{k}={v}" for k, v in settings.items()]

@@ -4,11 +4,18 @@ import pandas as pd
 
 from kandle.analysis._frames import ARCHITECTURE
 from kandle.analysis._medians import best_exponents, fixed_exponents
-from kandle.analysis._uncertainty import percentage, share_interval, sign_test, signed_rank_test
+from kandle.analysis._uncertainty import (
+    percentage,
+    share_interval,
+    sign_test,
+    signed_rank_direction,
+    signed_rank_test,
+)
 
 METRICS = ("loss", "l2", "both")
 COLUMNS = (
     "scheme", "metric", "problem", "percent", "wins", "of", "low", "high", "sign", "rank",
+    "direction",
 )  # fmt: skip
 _KEY = ["problem", *ARCHITECTURE]
 
@@ -36,7 +43,9 @@ def win_rates(
 
     Columns: scheme, metric (loss, l2, both), problem, percent, wins, of, low, high (bootstrap,
     percent), sign (p of the sign test), rank (p of the signed-rank test on ratios; empty for
-    `both`). For `both`, a loss is to be worse on both metrics, and mixed outcomes are ties.
+    `both`), direction (which way that test points: 1 better than `rival`, -1 worse; of the sign
+    test for `both`, else of the signed-rank test). For `both`, a loss is to be worse on both
+    metrics, and mixed outcomes are ties.
     """
     single = best_exponents(cells) if pair is None else fixed_exponents(cells, pair)
     rows = []
@@ -54,11 +63,12 @@ def _count(pairs: pd.DataFrame) -> list[dict]:
     of = len(pairs)
     rows = []
     for metric in METRICS:
-        wins = int(better[metric].sum())
+        wins, losses = int(better[metric].sum()), int(worse[metric].sum())
         low, high = share_interval(wins, of)
-        rank = None
+        rank, direction = None, (wins > losses) - (wins < losses)
         if metric != "both":
-            rank = signed_rank_test((pairs[metric] / pairs[f"{metric}_rival"]).to_numpy())
+            ratios = (pairs[metric] / pairs[f"{metric}_rival"]).to_numpy()
+            rank, direction = signed_rank_test(ratios), signed_rank_direction(ratios)
         rows.append(
             {
                 "metric": metric,
@@ -67,8 +77,9 @@ def _count(pairs: pd.DataFrame) -> list[dict]:
                 "of": of,
                 "low": low,
                 "high": high,
-                "sign": sign_test(wins, int(worse[metric].sum())),
+                "sign": sign_test(wins, losses),
                 "rank": rank,
+                "direction": direction,
             }
         )
     return rows

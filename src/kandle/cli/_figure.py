@@ -76,13 +76,14 @@ def _heatmaps(arguments: argparse.Namespace, out: Path) -> int:
         raise UserError("One heatmap takes '--problem' and '--grid'; several take a folder.")
     wanted = [
         (study, problem, grid)
-        for study, problem, grid in figures.searched(arguments.store)
+        for study, problem, grid in figures.searched(arguments.store, arguments.study)
         if (arguments.problem is None or problem == arguments.problem)
         and (arguments.grid is None or grid == arguments.grid)
-        and (arguments.study is None or study == arguments.study)
     ]
     if not wanted:
-        raise UserError("The store holds no power-law runs of that problem, grid size and study.")
+        raise UserError(
+            "The store holds no search over exponents of that problem, grid size and study."
+        )
     for study, problem, grid in wanted:
         figure = figures.heatmap(arguments.store, problem, grid, study=study, **options)
         print(figures.save(figure, out / f"heatmap-{file_name(problem)}-G{grid}.png"))

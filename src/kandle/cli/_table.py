@@ -71,6 +71,6 @@ def run(arguments: argparse.Namespace) -> int:
     print(tables.render(table, arguments.format), end="")
     if arguments.format == "csv":
         # Tidy data has no place for prose, and what a table is made of is never kept silent.
-        for note in (table.caption + ".", *table.notes):
+        for note in (table.heading + ".", *table.notes):
             print(f"kandle: note: {note}", file=sys.stderr)
     return 0

@@ -12,6 +12,17 @@ SCHEMES = {
     "power-law": "Power law",
     "quiet": "Quiet",
 }
+BUILT_IN = (
+    "functions",
+    "pdes",
+    "feynman",
+    "curves-functions",
+    "curves-pdes",
+    "ntk-functions",
+    "ntk-pdes",
+    "ntk-exponents",
+)
+"""The studies of the paper: what a scheme is there is known, and variants of it are strays."""
 METRICS = {"loss": "Loss", "l2": "L²", "both": "Both"}
 SMALL = {"G": 5, "width": 8, "depth": 2}
 LARGE = {"G": 20, "width": 32, "depth": 3}
@@ -23,7 +34,15 @@ _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 def scheme(name: str) -> str:
-    return SCHEMES.get(name, name)
+    """A scheme's name for people: `Glorot`, `Glorot (gain=2)`, or as it is."""
+    base, told = _split(name)
+    return f"{SCHEMES[base]} {told}".rstrip() if base in SCHEMES else name
+
+
+def _split(name: str) -> tuple[str, str]:
+    """A scheme and what tells a variant of it apart: `glorot`, `(gain=2)`."""
+    base, opening, told = name.partition("(")
+    return base, opening + told
 
 
 def problem(name: str) -> str:
@@ -38,7 +57,11 @@ def tex(text: str) -> str:
     special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     ours = {"–": "--", "−": "$-$", "×": r"$\times$", "²": r"$^2$", "α": r"$\alpha$"}
     ours |= {"β": r"$\beta$", "≤": r"$\le$", "≥": r"$\ge$", "†": r"$^\dagger$", "‡": r"$^\ddagger$"}
-    ours |= {s: f"$_{i}$" for i, s in enumerate("₀₁₂₃₄₅₆₇₈₉")} | {"≈": r"$\approx$", "§": r"\S{}"}
+    ours |= {s: f"$_{i}$" for i, s in enumerate("₀₁₂₃₄₅₆₇₈₉")} | {
+        "≈": r"$\approx$",
+        "§": r"\S{}",
+        "¶": r"\P{}",
+    }
     table = special | {c: f"\\{c}" for c in "&%$#_{}"} | ours | {"<": r"$<$", ">": r"$>$"}
     return "".join(table.get(c, c) for c in text)
 
@@ -55,9 +78,20 @@ def ordered(names: list[str]) -> list[str]:
 
 
 def ordered_schemes(names: list[str]) -> list[str]:
-    return [n for n in SCHEMES if n in names] + [
-        n for n in dict.fromkeys(names) if n not in SCHEMES
-    ]
+    """Schemes in the order of the study, variants of one together and by their numbers."""
+    place = {name: i for i, name in enumerate(SCHEMES)}
+    # Schemes that are not built in have one place: they stay as they come.
+    return sorted(
+        dict.fromkeys(names),
+        key=lambda n: (
+            place.get(_split(n)[0], len(place)),
+            _numbers(n) if _split(n)[0] in place else [],
+        ),
+    )
+
+
+def _numbers(name: str) -> list[float]:
+    return [float(n) for n in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", _split(name)[1])]
 
 
 def file_name(name: str) -> str:

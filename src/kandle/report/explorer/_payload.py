@@ -9,15 +9,18 @@ import pandas as pd
 from kandle.analysis import (
     CELL,
     METRICS,
+    confidence,
     describe,
     distinct,
     favourable_region,
+    full_length,
+    power_law,
     representatives,
     thin,
     trained_alike,
+    variants_apart,
     win_rates,
 )
-from kandle.problems import PROBLEMS
 from kandle.report import _names
 from kandle.report.explorer._pack import logarithms, packed
 from kandle.store import Curve, Spectrum
@@ -34,12 +37,19 @@ Spectra = Callable[[list[str]], Mapping[str, list[Spectrum]]]
 def payload(runs: pd.DataFrame, curves: Curves, spectra: Spectra) -> dict[str, Any]:
     """Everything to be shown, as plain values; `curves` and `spectra` are asked in batches."""
     parts = [_study(name, part, curves, spectra) for name, part in _parts(runs)]
-    return {"schemes": dict(_names.SCHEMES), "studies": [p for p in parts if p is not None]}
+    studies = [p for p in parts if p is not None]
+    schemes = {name: _names.scheme(name) for study in studies for name in study["schemes"]}
+    return {"schemes": _names.SCHEMES | schemes, "studies": studies}
 
 
 def _parts(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Studies by name; one with constant and scheduled rates is shown as two."""
+    """Studies by name; one with constant and scheduled rates is shown as two.
+
+    In a user's own study the variants of a scheme are schemes of their own.
+    """
     for name, study in runs.groupby("study", sort=False):
+        if name not in _names.BUILT_IN:
+            study = variants_apart(study)
         scheduled = study["schedule"].ne("constant")
         if scheduled.any() and not scheduled.all():
             yield str(name), study[~scheduled]
@@ -62,8 +72,6 @@ def _study(
         for column in ("G", "width", "depth", "alpha", "beta")
     }
     code = {"problem": problems, "scheme": schemes, **axes}
-    power = choice.runs[choice.runs["scheme"].eq("power-law")]
-    several = len(power.drop_duplicates(["alpha", "beta"])) > 1
     kept = cells["identity"].tolist()
     return {
         "name": name,
@@ -75,7 +83,7 @@ def _study(
         "seeds": int(choice.runs.groupby("scheme")["seed"].nunique().max()),
         "runs": len(distinct(choice.runs)),
         "left_out": list(choice.left_out),
-        "region": describe(favourable_region(power)) if several else "",
+        "regions": _regions(choice.runs),
         "count": len(cells),
         "cells": {
             **{
@@ -92,10 +100,19 @@ def _study(
     }
 
 
+def _regions(runs: pd.DataFrame) -> dict[str, str]:
+    """The favourable exponents in words, of every scheme that was searched over several pairs."""
+    regions = {}
+    for scheme, own in runs[power_law(runs)].groupby("scheme"):
+        if len(own.drop_duplicates(["alpha", "beta"])) > 1:
+            region = favourable_region(own)
+            regions[str(scheme)] = f"{describe(region)} ({confidence(region)})"
+    return regions
+
+
 def _shortened(runs: pd.DataFrame) -> bool:
     """Whether any run of a built-in problem was trained for less than that problem takes."""
-    full = runs["problem"].map({name: p.default_steps for name, p in PROBLEMS.items()})
-    return bool((runs["steps"] < full).any())
+    return bool((runs["steps"] < full_length(runs["problem"])).any())
 
 
 def _cells(runs: pd.DataFrame) -> pd.DataFrame:
@@ -134,7 +151,7 @@ def _curves(identities: list[str], curves: Curves) -> dict[str, Any]:
             if recorded not in thinned:
                 thinned[recorded] = thin(steps, CURVE_POINTS)
             kept = thinned[recorded]
-            grid = tuple(int(s) + 1 for s in np.asarray(steps)[kept])
+            grid = tuple(int(s) for s in np.asarray(steps)[kept])
             owners.append(start * _BATCH + offset)
             which.append(grids.setdefault(grid, len(grids)))
             losses.append(np.asarray(loss, dtype=np.float32)[kept])

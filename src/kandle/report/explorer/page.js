@@ -4,8 +4,10 @@
   const NONE = 65535;
   const COLOURS = {
     "baseline": "#7f7f7f", "lecun-numerical": "#e69f00", "lecun-normalized": "#cc79a7",
-    "glorot": "#2b8cd6", "power-law": "#e0631b",
+    "glorot": "#2b8cd6", "power-law": "#e0631b", "quiet": "#009e73",
   };
+  // For schemes of users and for variants, which have no colour of their own.
+  const MORE = ["#56b4e9", "#b59f00", "#8c6bb1", "#d1495b", "#44aa99", "#a6761d"];
   const METRICS = {
     "loss": "Final loss", "l2": "Relative L² error",
     "loss-ratio": "Loss relative to the baseline", "l2-ratio": "L² relative to the baseline",
@@ -58,11 +60,14 @@
   const short = (value) => Number.isFinite(value) ? value.toExponential(2) : "–";
   const label = (scheme) => data.schemes[scheme] ?? scheme;
   const pairs = (study) => study.alpha.length * study.beta.length;
+  // The power law, under its own name or as a variant: `power-law(gain=2)`.
+  const searching = (scheme) => scheme === "power-law" || scheme.startsWith("power-law(");
+  const colour = (study, scheme) => COLOURS[scheme] ?? MORE[study.schemes.filter((n) => !(n in COLOURS)).indexOf(scheme) % MORE.length];
 
   // state -----------------------------------------------------------------------------------
 
   const data = JSON.parse($("data").textContent);
-  const state = { study: 0, problem: 0, metric: "loss", grid: 0, architecture: "all", cell: null, first: "power-law", second: "baseline", sort: ["problem", 1] };
+  const state = { study: 0, problem: 0, metric: "loss", grid: 0, searched: "power-law", architecture: "all", cell: null, first: "power-law", second: "baseline", sort: ["problem", 1] };
   let tiles = null;
 
   const study = () => open(data.studies[state.study]);
@@ -85,18 +90,23 @@
     state.problem = Number(options($("problem"), s.problems.map((p, i) => [i, p.label]), state.problem));
     state.metric = options($("metric"), Object.entries(METRICS), state.metric);
     state.grid = Number(options($("grid"), s.G.map((G, i) => [i, G]), state.grid));
+    const searched = s.schemes.filter(searching);
+    state.searched = options($("searched"), searched.map((n) => [n, label(n)]), state.searched);
+    $("searched").parentElement.hidden = searched.length < 2 || pairs(s) < 2;
     const shapes = s.width.flatMap((w, i) => s.depth.map((d, j) => [`${i},${j}`, `width ${w}, depth ${d}`]));
     state.architecture = options($("architecture"), [["all", "all widths and depths"], ...shapes], state.architecture);
-    const schemes = s.schemes.flatMap((name) => name !== "power-law" || pairs(s) < 2
+    const schemes = s.schemes.flatMap((name) => !searching(name) || pairs(s) < 2
       ? [[name, label(name)]]
-      : [[name, "Power law, best exponents"], [`${name},cell`, "Power law, selected exponents"]]);
-    options($("first"), schemes, state.first);
+      : [[name, `${label(name)}, best exponents`], [`${name}${CELL}`, `${label(name)}, selected exponents`]]);
+    // Where the scheme chosen before is missing, the last stands against the baseline: never one against itself.
+    options($("first"), schemes, schemes.some(([value]) => value === state.first) ? state.first : schemes.at(-1)[0]);
     options($("second"), schemes, state.second);
     const seeds = `${s.seeds} seed${s.seeds === 1 ? "" : "s"}`;
     const left = s.left_out.length ? ` Left out, as trained otherwise: ${s.left_out.join("; ")}.` : "";
     $("summary").textContent = `${s.runs.toLocaleString("en")} runs of ${s.name}, up to ${seeds}, ` +
       `${s.steps.map((n) => n.toLocaleString("en")).join(", ")} steps${s.shortened ? " (training was shortened)" : ""}. A cell shows the run whose loss is nearest the median.${left}`;
-    $("region").textContent = s.region ? `Favourable exponents of this study: ${s.region}.` : "";
+    const region = s.regions[state.searched];
+    $("region").textContent = region ? `Favourable exponents of this study: ${region}.` : "";
   }
 
   // values ----------------------------------------------------------------------------------
@@ -132,7 +142,7 @@
     const widths = one ? [one[0]] : s.width.map((_, i) => i), depths = one ? [one[1]] : s.depth.map((_, i) => i);
     const [na, nb] = [s.alpha.length, s.beta.length];
     const laid = blank(depths.length * (na + 1) - 1, widths.length * (nb + HEAD) - HEAD);
-    const scheme = s.schemes.indexOf("power-law");
+    const scheme = s.schemes.indexOf(state.searched);
     widths.forEach((w, r) => depths.forEach((d, q) => {
       const [left, bottom] = [q * (na + 1), (widths.length - 1 - r) * (nb + HEAD)];
       for (let a = 0; a < na; a++) for (let b = 0; b < nb; b++) {
@@ -161,7 +171,7 @@
   }
 
   function anyOf(s, shape, scheme) {
-    return scheme === "power-law" && s.alpha.length ? find(s, shape, scheme, 0, 0) : find(s, shape, scheme);
+    return searching(scheme) && s.alpha.length ? find(s, shape, scheme, 0, 0) : find(s, shape, scheme);
   }
 
   function blank(columns, rows) {
@@ -232,9 +242,26 @@
   function select(cell) {
     if (cell === null || cell === undefined || cell < 0) return;
     state.cell = cell;
+    // A point of the comparison may be of another grid size or architecture than is shown: go there.
+    if (!place(cell) && !beside(cell)) return visit(cell);
     drawCell();
-    if ($("first").value.endsWith("cell") || $("second").value.endsWith("cell")) drawCompare();
+    if (ofCell("first") || ofCell("second")) drawCompare();
     Plotly.relayout("heatmap", { shapes: cursor() });
+  }
+
+  // Whether a cell is of what the heatmaps show, but of a scheme without exponents, so not on them.
+  function beside(cell) {
+    const s = study(), c = s.cells;
+    return cell !== null && cell < s.count && pairs(s) > 1 && !searching(s.schemes[c.scheme[cell]]) &&
+      c.problem[cell] === state.problem && c.G[cell] === state.grid && ["all", `${c.width[cell]},${c.depth[cell]}`].includes(state.architecture);
+  }
+
+  function visit(cell) {
+    const s = study(), c = s.cells, scheme = s.schemes[c.scheme[cell]];
+    state.grid = c.G[cell];
+    if (state.architecture !== "all") state.architecture = `${c.width[cell]},${c.depth[cell]}`;
+    if (searching(scheme)) state.searched = scheme;
+    draw();
   }
 
   function move(event) {
@@ -258,14 +285,15 @@
 
   function drawCurves(s, i) {
     const c = s.cells, shape = [c.G[i], c.width[i], c.depth[i]];
-    const others = s.schemes.filter((n) => n !== "power-law").map((n) => find(s, shape, n));
+    // Of several exponent pairs it is the selected one's curve; a single one belongs to every cell.
+    const others = s.schemes.filter((n) => pairs(s) < 2 || !searching(n)).map((n) => anyOf(s, shape, n));
     const chosen = [...new Set([...others, i])].filter((j) => j !== null && s.curveOf.has(j));
     const traces = chosen.map((j) => {
       const [steps, at] = s.curveOf.get(j), scheme = s.schemes[c.scheme[j]];
       const exponents = c.alpha[j] === NONE ? "" : ` (${s.alpha[c.alpha[j]]}, ${s.beta[c.beta[j]]})`;
       return {
         type: "scatter", mode: "lines", x: steps, y: s.curveLoss.slice(at, at + steps.length), name: plain(label(scheme) + exponents),
-        line: { color: COLOURS[scheme], width: j === i ? 3 : 1.5, dash: j === i ? "solid" : "dot" },
+        line: { color: colour(s, scheme), width: j === i ? 3 : 1.5, dash: j === i ? "solid" : "dot" },
         hovertemplate: "step %{x}: %{y:.2e}",
       };
     });
@@ -323,9 +351,14 @@
 
   // two schemes -----------------------------------------------------------------------------
 
+  // What is chosen as "selected exponents" of a scheme ends in this.
+  const CELL = "|cell";
+  const ofCell = (id) => $(id).value.endsWith(CELL);
+
   // One cell an architecture: a scheme's own, the power law's of lowest loss, or of one pair.
   function contender(s, choice) {
-    const [scheme, fixed] = choice.split(","), c = s.cells, best = new Map();
+    const fixed = choice.endsWith(CELL), scheme = fixed ? choice.slice(0, -CELL.length) : choice;
+    const c = s.cells, best = new Map();
     const pair = fixed && state.cell !== null ? [c.alpha[state.cell], c.beta[state.cell]] : null;
     if (fixed && (!pair || pair[0] === NONE)) return best;
     for (let i = 0; i < s.count; i++) {
@@ -346,7 +379,7 @@
     // Half up in whole numbers, as in the tables.
     const percent = of ? (Math.floor((20000 * wins + of) / (2 * of)) / 100).toFixed(2) : null;
     $("verdict").textContent = of ? `${a} is lower in ${METRICS[metric].replace("Final", "final").replace("Relative", "relative")} than ${b} on ${wins} of ${of} architectures of ${s.problems[state.problem].label} (${percent} %).`
-      : `There is no architecture of ${s.problems[state.problem].label} with both.` + ($("first").value.endsWith("cell") || $("second").value.endsWith("cell") ? " Select a cell of the heatmaps first." : "");
+      : `There is no architecture of ${s.problems[state.problem].label} with both.` + (ofCell("first") || ofCell("second") ? " Select a cell of the heatmaps first." : "");
     const x = both.map(([, j]) => c[metric][j]), y = both.map(([i]) => c[metric][i]);
     const ends = [...x, ...y].filter((v) => v > 0), line = ends.length ? [Math.min(...ends), Math.max(...ends)] : [];
     const size = both.map(([i]) => 5 + 3 * Math.log2(s.width[c.width[i]] || 1) * 0.6);
@@ -435,7 +468,7 @@
   function settle() {
     const s = study(), c = s.cells;
     const here = tiles.cells.flat().filter((i) => i !== null && i >= 0);
-    if (here.includes(state.cell)) return;
+    if (here.includes(state.cell) || beside(state.cell)) return;
     const done = here.filter((i) => c.runs[i]);
     state.cell = done.length ? done.reduce((a, b) => c.loss[b] < c.loss[a] ? b : a) : here[0] ?? null;
   }
@@ -452,9 +485,10 @@
   }
 
   function listen() {
-    const choose = { study: Number, problem: Number, metric: String, grid: Number, architecture: String };
+    const choose = { study: Number, problem: Number, metric: String, grid: Number, searched: String, architecture: String };
     Object.entries(choose).forEach(([id, as]) => $(id).addEventListener("change", () => {
       state[id] = as($(id).value);
+      if (id === "study") state.cell = null;
       draw();
     }));
     ["first", "second"].forEach((id) => $(id).addEventListener("change", () => {

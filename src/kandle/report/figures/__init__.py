@@ -125,17 +125,19 @@ def build(name: str, store: str | Path | None, *, where: Iterable[str] = ()) -> 
     return recipe.draw(recipe.data(data))
 
 
-def searched(store: str | Path) -> list[tuple[str, str, int]]:
+def searched(store: str | Path, study: str | None = None) -> list[tuple[str, str, int]]:
     """(study, problem, G) of every grid search over exponents in a store, in the study's order.
 
-    Of several studies with one problem and G, the one with the most exponent pairs.
+    A study with one exponent pair searched nothing. Of several studies with one problem and G it
+    is the widest search: the most pairs times architectures. With `study`, only that one's.
     """
     with open_store(store) as opened:
-        runs = opened.frame()
-    power = runs[runs["scheme"].eq("power-law")].drop_duplicates(
-        ["study", "problem", "G", "alpha", "beta"]
-    )
-    counts = power.groupby(["problem", "G", "study"], sort=False).size().sort_values(kind="stable")
+        runs = opened.frame(study)
+    keys = ["problem", "G", "study"]
+    power = runs[runs["scheme"].eq("power-law")]
+    pairs = power.drop_duplicates([*keys, "alpha", "beta"]).groupby(keys, sort=False).size()
+    cells = power.drop_duplicates([*keys, "width", "depth", "alpha", "beta"])
+    counts = cells.groupby(keys, sort=False).size()[pairs > 1].sort_values(kind="stable")
     best = counts.reset_index().drop_duplicates(["problem", "G"], keep="last")
     found = [(str(s), str(p), int(g)) for s, p, g in best[["study", "problem", "G"]].to_numpy()]
     order = ordered([problem for _, problem, _ in found])
@@ -159,9 +161,11 @@ def heatmap(
         if not matching:
             held = sorted({p for _, p, _ in found})
             if problem not in held:
-                raise unknown("problem with power-law runs", problem, held or ["none"])
+                raise unknown("problem with a search over exponents", problem, held or ["none"])
             grids = ", ".join(str(g) for _, p, g in found if p == problem)
-            raise UserError(f"{problem!r} has no power-law runs with G = {grid}. Held: G {grids}.")
+            raise UserError(
+                f"{problem!r} has no search over exponents with G = {grid}. Held: G {grids}."
+            )
         study = matching[0]
     with open_store(store) as opened:
         runs = restrict(study_runs(opened, study), where)

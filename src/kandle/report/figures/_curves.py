@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -39,7 +40,9 @@ def curve_grid(
     runs = data.runs
     runs = runs[runs["schedule"].ne("constant") == scheduled]
     runs = fixed_exponents(runs, _names.POWER_LAW)
-    runs = trained_alike(runs).runs
+    choice = trained_alike(runs)
+    runs, left_out = _of_one_length(choice.runs)
+    left_out = (*left_out, *choice.left_out)
     rows, used = [], []
     for size, shape in (("small", _names.SMALL), ("large", _names.LARGE)):
         sized = runs[(runs["G"] == shape["G"]) & (runs["width"] == shape["width"])]
@@ -57,7 +60,16 @@ def curve_grid(
             row.append(CurvePanel(_names.problem(problem), size, curves))
         rows.append(tuple(row))
     shown = runs[runs.index.isin([i for part in used for i in part.index])]
-    return CurveGrid(tuple(rows), remarks(shown, steps=steps, seeds=5))
+    told = remarks(shown, steps=steps, seeds=5, left_out=left_out)
+    return CurveGrid(tuple(rows), told)
+
+
+def _of_one_length(runs: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """The longest trained, and what was left out: on the common step axis of the panels, five
+    steps beside two thousand cannot be seen, and must not be compared."""
+    longest = runs["steps"].eq(runs["steps"].max())
+    left = runs[~longest].groupby(["problem", "steps"], sort=False).size()
+    return runs[longest], tuple(f"{p}: {n} runs with steps={s}" for (p, s), n in left.items())  # type: ignore[misc]
 
 
 def _with_runs(grid: CurveGrid) -> CurveGrid:

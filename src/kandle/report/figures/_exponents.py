@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
+from kandle.analysis import trained_alike
 from kandle.report import _names
 from kandle.report._load import Data
-from kandle.report.figures._remarks import STEPS, remarks
+from kandle.report.figures._remarks import STEPS, of, remarks
 from kandle.report.figures._spectra import SpectrumPanel, draw_panel, legend, panel
 from kandle.report.figures._style import WIDTH, decades, new_figure, style
 
@@ -26,6 +27,8 @@ def exponent_grid(data: Data, problem: str, block: str) -> ExponentGrid:
     runs = data.runs[data.runs["problem"].eq(problem) & data.runs["scheme"].eq("power-law")]
     for name, value in _names.LARGE.items():
         runs = runs[runs[name].eq(value)]
+    choice = trained_alike(runs)
+    runs = choice.runs
     alphas, betas = (tuple(sorted(runs[c].unique())) for c in ("alpha", "beta"))
     panels = {}
     for alpha in alphas:
@@ -35,10 +38,14 @@ def exponent_grid(data: Data, problem: str, block: str) -> ExponentGrid:
             status = str(own["status"].iloc[0]) if len(own) else ""
             whole = panel("", list(found), block, status)
             panels[alpha, beta] = _three(whole)
-    told = remarks(runs, steps=STEPS["function" if block == "ntk" else "pde"], unfinished=False)
-    missing = 81 - len(runs.drop_duplicates(["alpha", "beta"]))
-    if missing > 0:
-        told = "; ".join(filter(None, [f"{81 - missing} of 81 exponent pairs", told.lower()]))
+    pairs = len(runs.drop_duplicates(["alpha", "beta"]))
+    told = remarks(
+        runs,
+        steps=STEPS["function" if block == "ntk" else "pde"],
+        unfinished=False,
+        shows=of(pairs, 81, "exponent pairs"),
+        left_out=choice.left_out,
+    )
     return ExponentGrid(alphas, betas, panels, told)
 
 

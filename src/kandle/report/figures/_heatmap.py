@@ -14,7 +14,7 @@ from matplotlib.patches import Patch, Rectangle
 from kandle._errors import UserError
 from kandle.analysis import representatives, trained_alike
 from kandle.report import _names
-from kandle.report.figures._remarks import remarks
+from kandle.report.figures._remarks import of, remarks
 from kandle.report.figures._style import (
     COLOUR_MAP,
     DIVERGED,
@@ -22,6 +22,7 @@ from kandle.report.figures._style import (
     MISSING,
     new_figure,
     style,
+    wrapped,
 )
 
 _METRICS = {"loss": "Final training loss", "l2": "Relative L² error"}
@@ -54,7 +55,10 @@ class HeatmapGrid:
 def heatmap_grid(
     runs: pd.DataFrame, problem: str, grid: int, *, metric: str = "loss", steps: int | None = None
 ) -> HeatmapGrid:
-    """The nearest-to-median result of every exponent pair and architecture."""
+    """The nearest-to-median result of every exponent pair and architecture.
+
+    `steps` is what the paper trained for, where the runs are of a study of the paper.
+    """
     power = runs[runs["scheme"].eq("power-law")]
     own = power[power["problem"].eq(problem) & power["G"].eq(grid)]
     if own.empty:
@@ -65,7 +69,8 @@ def heatmap_grid(
         raise UserError(
             f"There are no power-law runs of {problem!r} with G = {grid}. Held: {held or 'none'}."
         )
-    own = trained_alike(own).runs
+    choice = trained_alike(own)
+    own = choice.runs
     cells = representatives(own)
     alphas, betas = (tuple(sorted(own[c].unique())) for c in ("alpha", "beta"))
     widths, depths = (tuple(sorted(own[c].unique())) for c in ("width", "depth"))
@@ -80,7 +85,11 @@ def heatmap_grid(
         seen[_where(betas, tried["beta"]), _where(alphas, tried["alpha"])] = True
         panels[width, depth] = Heatmap(width, depth, values, seen)
     title = f"{_names.problem(problem)}, G = {grid}"
-    told = remarks(own, steps=steps, seeds=3)
+    shows = []
+    if steps is not None:
+        pairs = len(own.drop_duplicates(["alpha", "beta"]))
+        shows = [*of(pairs, 81, "exponent pairs"), *of(len(panels), 24, "architectures")]
+    told = remarks(own, steps=steps, seeds=3, shows=shows, left_out=choice.left_out)
     return HeatmapGrid(title, _METRICS[metric], alphas, betas, widths, depths, panels, told)
 
 
@@ -133,7 +142,7 @@ def draw_heatmaps(grid: HeatmapGrid, *, own_scale: bool = False) -> Figure:
             loc="outside lower center",
             ncols=3,
             fontsize=6,
-            title="; ".join(filter(None, [told, grid.remark])) or None,
+            title=wrapped("; ".join(filter(None, [told, grid.remark])), figure) or None,
             title_fontsize=5.5,
         )
         return figure

@@ -1,5 +1,7 @@
 """The line at the foot of a figure that is made of less than the paper's runs."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from kandle.analysis import finished
@@ -7,12 +9,24 @@ from kandle.analysis import finished
 STEPS = {"function": 2000, "pde": 5000}
 
 
+def of(count: int, whole: int, what: str) -> list[str]:
+    """`4 of 81 exponent pairs`; nothing where all are there."""
+    return [f"{count} of {whole} {what}"] if count < whole else []
+
+
 def remarks(
-    runs: pd.DataFrame, *, steps: int | None, seeds: int | None = None, unfinished: bool = True
+    runs: pd.DataFrame,
+    *,
+    steps: int | None,
+    seeds: int | None = None,
+    unfinished: bool = True,
+    shows: Sequence[str] = (),
+    left_out: Sequence[str] = (),
 ) -> str:
     """What the runs lack of the paper's, in a sentence; empty if nothing.
 
-    `unfinished`: say how many did not finish, where the figure leaves those out.
+    `unfinished`: say how many did not finish, where the figure leaves those out. `shows` comes
+    first, what was `left_out` as trained otherwise last.
     """
     parts = []
     if runs.empty:
@@ -25,5 +39,8 @@ def remarks(
         parts.append(f"{most} seed{'' if most == 1 else 's'} (paper: {seeds})")
     if unfinished and (lost := len(runs) - len(finished(runs))):
         parts.append(f"{lost} of {len(runs)} runs did not finish and are left out")
-    told = "; ".join(parts)
+    if left_out:
+        more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
+        parts.append(f"left out, as trained otherwise: {left_out[0]}{more}")
+    told = "; ".join([*shows, *parts])
     return told[:1].upper() + told[1:]

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from kandle.analysis import fixed_exponents
+from kandle.analysis import fixed_exponents, trained_alike
 from kandle.report import _names
 from kandle.report._load import Data
 from kandle.report.figures._remarks import STEPS, remarks
@@ -56,19 +56,20 @@ def spectrum_grid(data: Data, problem: str, *, pde: bool) -> SpectrumGrid:
     runs = data.runs[data.runs["problem"].eq(problem)]
     for name, value in _names.LARGE.items():
         runs = runs[runs[name].eq(value)]
-    runs = fixed_exponents(runs, _names.POWER_LAW)
+    choice = trained_alike(fixed_exponents(runs, _names.POWER_LAW))
+    runs = choice.runs
     rows = []
     for block in ("pde", "bc") if pde else ("ntk",):
         panels = []
         for scheme in _ORDER:
-            own = runs[runs["scheme"].eq(scheme)].sort_values(["seed", "steps"])
+            own = runs[runs["scheme"].eq(scheme)].sort_values("seed")
             found = data.spectra.get(own["identity"].iloc[0], []) if len(own) else []
             status = str(own["status"].iloc[0]) if len(own) else ""
             panels.append(panel(_names.scheme(scheme), list(found), block, status))
         rows.append((_BLOCKS[block], tuple(panels)))
-    return SpectrumGrid(
-        tuple(rows), remarks(runs, steps=STEPS["pde" if pde else "function"], unfinished=False)
-    )
+    steps = STEPS["pde" if pde else "function"]
+    told = remarks(runs, steps=steps, unfinished=False, left_out=choice.left_out)
+    return SpectrumGrid(tuple(rows), told)
 
 
 def draw_spectra(grid: SpectrumGrid) -> Figure:

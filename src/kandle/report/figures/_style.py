@@ -5,6 +5,7 @@ Colours are Okabe and Ito's and Tol's, which people with any colour vision can t
 styles say the same a second time.
 """
 
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -122,4 +123,10 @@ def say(axes: Axes, message: str) -> None:
 def remark(figure: Figure, text: str) -> None:
     """A line at the foot, for what a reader must know of the data."""
     if text:
-        figure.supxlabel(text, fontsize=5.5, color="#777777", x=0.01, ha="left")
+        told = wrapped(text, figure)
+        figure.supxlabel(told, fontsize=5.5, color="#777777", x=0.01, ha="left")
+
+
+def wrapped(text: str, figure: Figure) -> str:
+    """`text` in lines that fit the figure's width at the size of a remark, 26 letters an inch."""
+    return textwrap.fill(text, int(26 * figure.get_figwidth()))

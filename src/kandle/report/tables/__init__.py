@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kandle._errors import UserError, unknown
+from kandle.analysis import variants_apart
 from kandle.report._load import open_store, restrict, study_runs
-from kandle.report._names import POWER_LAW
+from kandle.report._names import BUILT_IN, POWER_LAW
 from kandle.report.tables._feynman import feynman_table
 from kandle.report.tables._formulas import formula_table
 from kandle.report.tables._region import region_table
@@ -53,6 +54,8 @@ def build(
         runs = restrict(study_runs(opened, source), where)
     if name == "region":
         return region_table(runs, source)
+    if source not in BUILT_IN:
+        runs = variants_apart(runs)
     if name in ("1", "2"):
         return win_table(runs, name, pair=pair, paper=paper, tests=tests, study=source)
     return feynman_table(runs, name, pair=pair or POWER_LAW, paper=paper, study=source)

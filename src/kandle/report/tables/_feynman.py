@@ -7,7 +7,7 @@ from kandle.analysis import finished, fixed_exponents, medians, trained_alike
 from kandle.problems import AT_POLES, FEYNMAN, HEAVY_TAILED
 from kandle.report import _names
 from kandle.report.tables import _paper
-from kandle.report.tables._made_of import Design, made_of
+from kandle.report.tables._made_of import SHORT, Design, made_of, on_shortened, shortened
 from kandle.report.tables._table import Cell, Table
 
 TIDY = ("problem", "scheme", "loss", "l2")
@@ -36,21 +36,37 @@ def feynman_table(
     order = [(p, s) for p in problems for s in schemes if (p, s) in found.index]
     tidy = found.loc[order].reset_index()[list(TIDY)]
     own = study in ("", "feynman")
-    design = Design(tuple(FEYNMAN), 1, _SEEDS, 2000) if own else None
-    notes = [*made_of(choice.runs, design, choice.left_out), *_on_poles(found, problems)]
+    architecture = (shape["G"], shape["width"], shape["depth"])
+    design = Design(tuple(FEYNMAN), (architecture,), _SEEDS, 2000, (pair,)) if own else None
+    short = shortened(choice.runs)
+    notes = [
+        *made_of(choice.runs, design, choice.left_out),
+        *on_shortened(short),
+        *_on_poles(found, problems),
+    ]
     if paper:
         tidy, more = _compared(tidy, name)
         notes += more
     rows = {(r.problem, r.scheme): r for r in tidy.itertuples()}
-    blocks = tuple(_block(p, [rows.get((p, s)) for s in schemes], paper) for p in problems)
-    title = f"Table {name}" if own else f"Medians, {size}"
+    blocks = tuple(
+        _block(
+            p + (SHORT if p in short else "") + _marks(p),
+            [rows.get((p, s)) for s in schemes],
+            paper,
+        )
+        for p in problems
+    )
     caption = (
-        f"{title}. Median loss and relative L² error, {size} architecture (G = {shape['G']}, "
+        f"Median loss and relative L² error, {size} architecture (G = {shape['G']}, "
         f"{shape['depth']} hidden layers of {shape['width']}), power law ({pair[0]:g}, {pair[1]:g})"
+        + ("" if own else f", study {study}")
     )
     header = (Cell("Function"), *(Cell(m) for _ in schemes for m in ("Loss", "L²")))
     spans = (("", 1), *((_names.scheme(s), 2) for s in schemes))
-    return Table(caption, header, blocks, tidy, tuple(notes), spans, f"tab:{name}")
+    label = f"tab:{name}" if own else f"tab:medians-{size}"
+    return Table(
+        caption, header, blocks, tidy, tuple(notes), spans, label, number=name if own else ""
+    )
 
 
 def _selected(
@@ -74,23 +90,37 @@ def _compared(tidy: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
         "; ".join(f"{m}: {wrong[(p, s, m)]}" for m in ("loss", "l2") if (p, s, m) in wrong)
         for p, s in tidy[["problem", "scheme"]].itertuples(index=False, name=None)
     ]
-    notes = [f"† {p}, {_names.scheme(s)}, {m}: {text}." for (p, s, m), text in wrong.items()]
-    return tidy, ["Below each figure: the paper's, and ours divided by it.", _paper.ROUNDED, *notes]
+    shown = set(tidy[["problem", "scheme"]].itertuples(index=False, name=None))
+    notes = [
+        f"† {p}, {_names.scheme(s)}, {m}: {text}."
+        for (p, s, m), text in wrong.items()
+        if (p, s) in shown
+    ]
+    below = "Below each figure: the paper's, ours less it, and ours divided by it."
+    return tidy, [below, _paper.ROUNDED, *notes]
 
 
-def _block(problem: str, rows: list, paper: bool) -> tuple[tuple[Cell, ...], ...]:
-    mark = ("‡" if problem in AT_POLES else "") + ("§" if problem in HEAVY_TAILED else "")
-    ours, printed, ratios = [Cell(problem + mark)], [Cell("  paper")], [Cell("  ratio")]
+def _marks(problem: str) -> str:
+    return ("‡" if problem in AT_POLES else "") + ("§" if problem in HEAVY_TAILED else "")
+
+
+def _block(label: str, rows: list, paper: bool) -> tuple[tuple[Cell, ...], ...]:
+    ours, printed = [Cell(label)], [Cell("  paper")]
+    differences, ratios = [Cell("  diff.")], [Cell("  ratio")]
     lowest = {
-        metric: min((_rounded(getattr(r, metric)) for r in rows if r is not None), default=None)
+        metric: min(
+            # A median that is not a number is no rival of the others.
+            (_rounded(v) for r in rows if r is not None and (v := getattr(r, metric)) == v),
+            default=None,
+        )
         for metric in ("loss", "l2")
     }
     for r in rows:
         for metric in ("loss", "l2"):
             if r is None:
                 ours.append(Cell("no runs"))
-                printed.append(Cell())
-                ratios.append(Cell())
+                for line in (printed, differences, ratios):
+                    line.append(Cell())
                 continue
             value = getattr(r, metric)
             ours.append(_number(value, _rounded(value) == lowest[metric]))
@@ -98,8 +128,10 @@ def _block(problem: str, rows: list, paper: bool) -> tuple[tuple[Cell, ...], ...
                 theirs = getattr(r, f"{metric}_paper")
                 wrong = f"{metric}:" in r.note
                 printed.append(_number(theirs, False, "†" if wrong else ""))
+                differences.append(_difference(value, theirs))
                 ratios.append(_ratio(value, theirs, metric == "loss" and r.scheme in _COARSE))
-    return (tuple(ours), tuple(printed), tuple(ratios)) if paper else (tuple(ours),)
+    lines = (ours, printed, differences, ratios) if paper else (ours,)
+    return tuple(tuple(line) for line in lines)
 
 
 def _rounded(value: float) -> float:
@@ -117,6 +149,16 @@ def _number(value: float, bold: bool, mark: str = "") -> Cell:
     # \textbf does not reach into math.
     latex = rf"$\mathbf{{{math}}}{dagger}$" if bold else rf"${math}{dagger}$"
     return Cell(f"{mantissa}e{int(exponent):+03d}{mark}", bold, latex)
+
+
+def _difference(ours: float, theirs: float) -> Cell:
+    """ours - theirs, signed, to the digits of the figures."""
+    if pd.isna(ours) or pd.isna(theirs):
+        return Cell()
+    size, exponent = f"{abs(ours - theirs):.2e}".split("e")
+    sign = "-" if ours < theirs else "+"
+    latex = rf"${sign}{size} \cdot 10^{{{int(exponent)}}}$"
+    return Cell(f"{sign.replace('-', '−')}{size}e{int(exponent):+03d}", latex=latex)
 
 
 def _ratio(ours: float, theirs: float, coarse: bool) -> Cell:

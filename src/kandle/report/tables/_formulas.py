@@ -11,5 +11,6 @@ def formula_table() -> Table:
     formulas = {name: problem.latex for name, problem in FEYNMAN.items()}
     blocks = tuple(((Cell(n), Cell(f"${f}$", latex=f"${f}$")),) for n, f in formulas.items())
     tidy = pd.DataFrame({"problem": list(formulas), "formula": list(formulas.values())})
-    caption = "Table C1. Dimensionless equations of the Feynman dataset"
-    return Table(caption, (Cell("Index"), Cell("Formula")), blocks, tidy, label="tab:C1")
+    caption = "Dimensionless equations of the Feynman dataset"
+    header = (Cell("Index"), Cell("Formula"))
+    return Table(caption, header, blocks, tidy, label="tab:C1", number="C1")

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from kandle._errors import UserError
-from kandle.analysis import describe, favourable_region, trained_alike
+from kandle.analysis import confidence, describe, favourable_region, trained_alike
 from kandle.report.tables._made_of import made_of
 from kandle.report.tables._table import Cell, Table
 
@@ -29,7 +29,7 @@ def region_table(runs: pd.DataFrame, study: str) -> Table:
         for r in region.itertuples()
     ]
     notes = (
-        f"Region: {describe(region)}.",
+        f"Region ({confidence(region)}): {describe(region)}.",
         "In the region: on the median setting (a problem and an architecture) the loss is at most "
         "twice that of the best single pair; yes where the whole interval is. p: signed-rank "
         "test against the best pair.",

@@ -24,7 +24,7 @@ def _text(table: Table) -> str:
         return "  ".join(c.ljust(w) for c, w in zip(cells, widths, strict=True)).rstrip()
 
     rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
-    parts = [table.caption, rule]
+    parts = [table.heading, rule]
     if table.spans:
         parts.append(_span_line(table, widths))
     parts += [line(shown[0]), rule]
@@ -59,7 +59,7 @@ def _markdown(table: Table) -> str:
     if table.spans:
         groups = [label for label, columns in table.spans for _ in range(columns)]
         header = [f"{g} {h}".strip() for g, h in zip(groups, header, strict=True)]
-    lines = [f"**{table.caption}**", "", _bars(header), _bars(["---"] * len(header))]
+    lines = [f"**{table.heading}**", "", _bars(header), _bars(["---"] * len(header))]
     lines += [_bars([cell(c) for c in row]) for block in table.blocks for row in block]
     return "\n".join([*lines, "", *(f"- {note}" for note in table.notes)]).rstrip() + "\n"
 
@@ -75,7 +75,9 @@ def _latex(table: Table) -> str:
         return f"\\textbf{{{tex(c.text)}}}" if c.bold and c.text else tex(c.text)
 
     def line(cells: Sequence[Cell]) -> str:
-        return "    " + " & ".join(map(cell, cells)) + r" \\"
+        row = " & ".join(map(cell, cells))
+        # After the `\\` before it, LaTeX would read these as an option of the line break.
+        return "    " + ("{}" if row.startswith(("[", "*")) else "") + row + r" \\"
 
     lines = [
         "% needs \\usepackage{booktabs}",
@@ -96,7 +98,8 @@ def _latex(table: Table) -> str:
         lines += [line(row) for row in block]
     lines += [r"    \bottomrule", r"  \end{tabular}"]
     if table.notes:
-        notes = r" \\".join("\n    " + tex(note) for note in table.notes)
+        # Not by `\\`, which would take a note's opening bracket for the length of a skip.
+        notes = r"\par".join("\n    " + tex(note) for note in table.notes)
         lines += [r"  \par\smallskip", rf"  \parbox{{\linewidth}}{{\footnotesize{notes}}}"]
     return "\n".join([*lines, r"\end{table}"]) + "\n"
 

@@ -19,6 +19,7 @@ class Cell:
 class Table:
     """A caption, headers, blocks of rows with a rule between them, notes, and the same as a frame.
 
+    `number` is the paper's (`1`, `C1`), where it is one of the paper's tables; LaTeX counts itself.
     `spans` is a first header line of (label, columns) pairs, where columns belong together. `tidy`
     holds one observation a row: it is what CSV is made of.
     """
@@ -30,3 +31,9 @@ class Table:
     notes: tuple[str, ...] = ()
     spans: tuple[tuple[str, int], ...] = ()
     label: str = "table"
+    number: str = ""
+
+    @property
+    def heading(self) -> str:
+        """The caption with the table's number."""
+        return f"Table {self.number}. {self.caption}" if self.number else self.caption
