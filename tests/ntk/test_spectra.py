@@ -138,3 +138,64 @@ def test_a_diverged_model_has_no_spectra():
 def test_spectra_need_a_model_of_the_problem():
     with pytest.raises(UserError, match=r"'f3' has 2 inputs.*model has 3 and 1"):
         ntk.spectra(problems.get("f3"), KAN([3, 1], key=jax.random.key(0)))
+
+
+def test_what_the_diagonal_was_given_is_no_mode():
+    """Two points thrice: four of six modes are zero, whatever the stabilisation makes of them."""
+    model = KAN([2, 3, 1], grid=3, key=jax.random.key(0))
+    x = np.repeat(np.array([[0.1, 0.2], [-0.5, 0.4]]), 3, axis=0)
+    found = ntk.spectrum(model, x)
+    assert found.floored
+    told = ntk.reading(found, np.int64(2000))
+    assert "Modes 3 to 6 cannot be told from zero: no number of steps would do." in told
+    assert "steps would be needed" not in told
+    assert not ntk.Spectrum.of(with_eigenvalues([1.0, 8.0])).floored
+
+
+def test_a_block_is_read_at_the_rate_of_the_whole():
+    found = ntk.Spectrum.of(with_eigenvalues([1.0, 0.1]))
+    assert "all 2 modes" in ntk.reading(found, 100)
+    assert "0 of 2 modes" in ntk.reading(found, 100, largest=1e4)
+
+
+def test_one_mode_is_spoken_of_as_one():
+    assert "the only mode loses 99 % of the error in it" in ntk.reading(ntk.Spectrum.of([[1.0]]), 1)
+
+
+def test_the_error_is_taken_in_double_precision():
+    """Of a network in float32 that is right to the last bit nothing is left."""
+    model = KAN([2, 4, 1], grid=3, key=jax.random.key(0))
+    x = np.random.default_rng(0).uniform(-1, 1, (9, 2))
+    with jax.enable_x64(True):
+        exact = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), model)(x)
+    assert sum(ntk.spectrum(model, x, np.asarray(exact)).error_share or ()) == 0
+
+
+@pytest.mark.parametrize(
+    ("y", "said"),
+    [
+        (np.full((7, 3), np.nan), "'y' must be finite. Row 0 is not"),
+        (np.zeros((3, 7)), r"'y' must be the \(7, 3\) values"),
+        (np.zeros(21), r"'y' must be the \(7, 3\) values"),
+    ],
+)
+def test_what_is_to_be_learned_is_looked_at(y, said):
+    model = KAN([2, 4, 3], grid=3, key=jax.random.key(0))
+    with pytest.raises(UserError, match=said):
+        ntk.spectrum(model, np.zeros((7, 2)), y)
+
+
+def test_a_kernel_is_symmetric_to_the_last_bit():
+    x = np.random.default_rng(0).uniform(-1, 1, (9, 2))
+    for options in ({"residual": None, "init": "glorot"}, {"bias": False}, {}):
+        K = ntk.kernel(KAN([2, 5, 4, 2], grid=3, key=jax.random.key(0), **options), x, chunk=4)
+        assert (K == K.T).all()
+    with pytest.raises(UserError, match="must be symmetric"):
+        ntk.Spectrum.of([[1.0, 2.0], [0.0, 1.0]])
+    with pytest.raises(UserError, match="'x' must be numbers"):
+        ntk.kernel(KAN([2, 1], key=jax.random.key(0)), [["a", "b"]])
+
+
+def test_a_problem_goes_by_its_name():
+    model = KAN([2, 3, 1], grid=3, key=jax.random.key(0))
+    assert ntk.spectra("f3", model) == ntk.spectra(problems.get("f3"), model)

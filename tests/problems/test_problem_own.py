@@ -72,6 +72,7 @@ def test_scaled_function_has_the_same_values():
         ({"f": paraboloid, "domain": [(0, np.nan), (0, 1)]}, "finite"),
         ({"f": paraboloid, "domain": (-1, 1)}, r"Got \(-1, 1\)"),
         ({"f": paraboloid, "domain": BOX, "n_train": 0}, "'n_train'.*at least 1"),
+        ({"f": paraboloid, "domain": BOX, "n_train": 10.5}, "'n_train'.*an integer"),
         ({"f": paraboloid, "domain": BOX, "n_grid": 1}, "'n_grid'.*at least 2"),
     ],
 )
@@ -83,6 +84,8 @@ def test_wrong_functions(arguments, message):
 def test_function_with_a_pole_or_a_wrong_shape_says_where():
     with np.errstate(divide="ignore"), pytest.raises(UserError, match=r"is inf at \(0.0, 1.0\)"):
         problems.Function(lambda x, y: y / x, BOX, name="pole")([[0.5, 1.0], [0.0, 1.0]])
+    with pytest.raises(UserError, match=r"'wave' of 1 inputs cannot be evaluated: .*positional"):
+        problems.Function(lambda x, y: x, [(-1, 1)], name="wave").arrays()
     with pytest.raises(UserError, match=r"one value a point: \(2,\). Got \(2, 2\)"):
         problems.Function(lambda x: np.outer(x, x), [(-1, 1)], name="outer")([[0.5], [0.1]])
 
@@ -169,6 +172,7 @@ def own_module(tmp_path, monkeypatch):
         "number = 3\n"
     )
     (tmp_path / "my_broken_problems.py").write_text("import a_package_nobody_has\n")
+    (tmp_path / "my_failing_problems.py").write_text("\n1 / 0\n")
     monkeypatch.chdir(tmp_path)
     yield
     for name in ("my_own_problems", "my_broken_problems"):
@@ -192,6 +196,8 @@ def test_module_and_object_in_the_current_directory(own_module):
         ("no_such_module:wave", "there is no module 'no_such_module'"),
         ("my_own_problems:", "module:object"),
         (":wave", "module:object"),
+        ("my_own_problems.py:wave", "given without .py: my_own_problems:wave"),
+        ("data.csv", r"a table becomes a problem by kandle.problems.Table\('data.csv'"),
     ],
 )
 def test_module_and_object_that_are_not_there(own_module, name, message):
@@ -199,9 +205,11 @@ def test_module_and_object_that_are_not_there(own_module, name, message):
         problems.get(name)
 
 
-def test_an_error_inside_the_users_module_is_shown_whole(own_module):
-    with pytest.raises(ModuleNotFoundError, match="a_package_nobody_has"):
+def test_an_error_inside_the_users_module_says_what_and_where(own_module):
+    with pytest.raises(UserError, match="imports 'a_package_nobody_has', which is not installed"):
         problems.get("my_broken_problems:wave")
+    with pytest.raises(UserError, match=r"ZeroDivisionError: .*my_failing_problems.py, line 2"):
+        problems.get("my_failing_problems:wave")
 
 
 @pytest.mark.parametrize("module", ["", "._function", "._pde", "._scaler"])

@@ -173,3 +173,19 @@ def test_scaler_of_extreme_numbers():
 def test_wrong_scalers(given):
     with pytest.raises(UserError, match="Scaler"):
         Scaler.from_dict(given)
+
+
+def test_columns_go_by_their_names_as_text():
+    frame = pd.DataFrame({0: [0.0, 1.0, 2.0], 1: [1.0, 3.0, 5.0]})
+    table = Table(frame, "1")
+    assert (table.inputs, table.target) == (("0",), ("1",))
+    with pytest.raises(UserError, match="'target' of Table must be one or more names of columns"):
+        Table(frame, 1)
+    with pytest.raises(UserError, match="'test_fraction' of Table must be between 0 and 1"):
+        Table(frame, "1", test_fraction="a")
+
+
+def test_rounding_does_not_lead_out_of_the_domain():
+    close = np.nextafter(1.0, 2.0)
+    x = Table(pd.DataFrame({"a": [1.0, close, 1.0], "y": [1.0, 2.0, 3.0]}), "y").arrays("float64")
+    assert np.abs(np.concatenate([x["x"], x["x_test"]])).max() <= 1

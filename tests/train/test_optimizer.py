@@ -1,12 +1,16 @@
 """Optimizers and schedules by name."""
 
+import inspect
+import json
+import types
+
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
 from kandle._errors import UserError
-from kandle.train import OPTIMIZERS, SCHEDULES, Optimizer
+from kandle.train import OPTIMIZERS, SCHEDULES, Architecture, Optimizer, train
 
 EXPONENTIAL = {"name": "exponential", "factor": 0.9, "every": 50}
 
@@ -28,9 +32,44 @@ def test_dict_round_trip_is_the_identity(optimizer):
     assert again.to_dict() == optimizer.to_dict()
 
 
+@pytest.mark.filterwarnings("ignore")  # of names that are to go
 def test_all_of_optax_is_there_by_name():
-    assert {"adam", "adamw", "sgd", "lbfgs", "rmsprop", "lion"} <= OPTIMIZERS.keys()
-    assert {"cosine_decay", "warmup_cosine_decay", "exponential_decay"} <= SCHEDULES.keys()
+    assert {"adam", "adamw", "sgd", "lbfgs", "nadam", "polyak_sgd"} <= OPTIMIZERS.keys()
+    for name in dir(optax):
+        value = getattr(optax, name)
+        if isinstance(getattr(value, "func", value), types.FunctionType) and name[0] != "_":
+            rates = {"learning_rate", "max_learning_rate"} & set(
+                inspect.signature(value).parameters
+            )
+            assert (name in OPTIMIZERS) == bool(rates and not name.startswith("scale_by_")), name
+        if name.endswith("_schedule") and name not in ("scale_by_schedule", "sgdr_schedule"):
+            assert name.removesuffix("_schedule") in SCHEDULES
+
+
+@pytest.mark.filterwarnings("ignore")  # Optax's own, of names that are to go
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_makes_an_update(name):
+    Optimizer(name).try_out()
+
+
+def test_steps_of_a_piecewise_schedule_survive_a_file():
+    made = Optimizer(schedule={"name": "piecewise_constant", "boundaries_and_scales": {5: 0.1}})
+    again = Optimizer(**json.loads(json.dumps(made.to_dict())))
+    assert again == made
+    rate = again.rate()
+    assert callable(rate)
+    np.testing.assert_allclose([rate(4), rate(6)], [1e-3, 1e-4], rtol=1e-6)
+
+
+@pytest.mark.parametrize("given", ["sgd", {"name": "sgd", "learning_rate": 0.01}])
+def test_a_training_takes_an_optimizer_by_its_name(given):
+    shape = Architecture(width=2, depth=1, grid=3)
+    optimizer = Optimizer(given) if isinstance(given, str) else Optimizer(**given)
+    [one] = train("f1", shape, [("glorot", 0)], steps=3, optimizer=given)
+    [other] = train("f1", shape, [("glorot", 0)], steps=3, optimizer=optimizer)
+    assert one.loss == other.loss
+    with pytest.raises(UserError, match="field of Optimizer 'rate'"):
+        train("f1", shape, [("glorot", 0)], steps=3, optimizer={"rate": 1})
 
 
 @pytest.mark.parametrize(("factor", "every"), [(0.9, 50), (0.85, 100)])
@@ -57,6 +96,17 @@ def test_a_schedule_starts_or_peaks_at_the_learning_rate():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            {"schedule": {"name": "exponential", "factor": -0.9, "every": 5}},
+            "'factor' and 'every' must be above 0",
+        ),
+        (
+            {"schedule": {"name": "exponential", "factor": "a", "every": 5}},
+            "schedule 'exponential' do not work",
+        ),
+        ({"schedule": 3}, "'schedule' of Optimizer must be a name or a mapping"),
+        ({"schedule": {"name": ["a"]}}, "Unknown schedule"),
+        ({"name": "lbfgs", "schedule": "nonsense"}, "Unknown schedule 'nonsense'"),
         ({"name": "adamm"}, "Unknown optimizer 'adamm'. Did you mean 'adam'"),
         ({"learning_rate": 0.0}, "'learning_rate' of Optimizer must be a positive finite"),
         ({"learning_rate": float("nan")}, "'learning_rate' of Optimizer must be"),

@@ -13,7 +13,12 @@ def add(subparsers) -> None:
         "which modes learn and which will not.",
     )
     parser.add_argument("model", metavar="MODEL", help="a model saved as .safetensors")
-    parser.add_argument("--problem", metavar="P", required=True, help="f1, I.6.2, burgers, ...")
+    parser.add_argument(
+        "--problem",
+        metavar="P",
+        required=True,
+        help="f1, I.6.2, burgers, ..., or your own as module:object",
+    )
     parser.add_argument(
         "--steps", metavar="N", type=int, help="the training to speak of (default: the problem's)"
     )
@@ -39,7 +44,9 @@ def run(arguments: argparse.Namespace) -> int:
         found = ntk.spectra(problem, load(arguments.model))
     if not found:
         raise UserError(f"{arguments.model} has weights or a kernel that are not finite.")
-    readings = {block: ntk.reading(spectrum, steps) for block, spectrum in found.items()}
+    # One rate for all blocks: the largest eigenvalue of the whole is at most the sum of theirs.
+    largest = sum(spectrum.eigenvalues[0] for spectrum in found.values())
+    readings = {b: ntk.reading(spectrum, steps, largest=largest) for b, spectrum in found.items()}
     if arguments.out is not None:
         _draw(found, f"{Path(arguments.model).name} on {problem.name}", arguments.out)
     if arguments.json:
@@ -49,6 +56,11 @@ def run(arguments: argparse.Namespace) -> int:
         if i:
             print()
         _print(block, spectrum, readings[block])
+    if problem.kind == "pde":
+        print(
+            "\nA saved model has no attention weights: they are 1 here. Each block is read by "
+            "itself, at a\nrate that both allow; that one moves the other is left out."
+        )
     if arguments.out is not None:
         print(f"\n{arguments.out}")
     return 0
@@ -77,7 +89,7 @@ def _print(block: str, spectrum, reading: str) -> None:
 
     n = len(spectrum.eigenvalues)
     largest, smallest = spectrum.eigenvalues[0], spectrum.eigenvalues[-1]
-    raw = f"{spectrum.condition:.3g}"
+    raw = f"{'at least ' if spectrum.floored else ''}{spectrum.condition:.3g}"
     capped = "" if spectrum.condition == spectrum.condition_capped else "  (capped: 1e+09)"
     print(f"{_TITLES[block]}, {n} points")
     print(f"  eigenvalues     {largest:.3g} ... {smallest:.3g}")

@@ -30,7 +30,10 @@ def doubled(model: Any) -> KAN:
 
 def points(x: Any, model: KAN, name: str = "x") -> np.ndarray:
     """Points as a finite float64 matrix (N, n_in), or an error that says what they are."""
-    x = np.asarray(x, np.float64)
+    try:
+        x = np.asarray(x, np.float64)
+    except (TypeError, ValueError):
+        raise must(f"'{name}'", "numbers", x) from None
     n_in = model.widths[0]
     if x.ndim != 2 or x.shape[1] != n_in or len(x) == 0:
         wanted = f"points of the model's {n_in} inputs, (N, {n_in}) with N of at least 1"

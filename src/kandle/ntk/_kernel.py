@@ -1,5 +1,6 @@
 """The empirical tangent kernel of a network's outputs."""
 
+import numbers
 from typing import Literal, get_args
 
 import numpy as np
@@ -9,7 +10,7 @@ from kandle._errors import must, unknown
 from kandle.nn import KAN
 from kandle.ntk._double import double, doubled, points
 from kandle.ntk._jacobian import coupled, gram, jacobian
-from kandle.ntk._layerwise import Rows
+from kandle.ntk._layerwise import Rows, symmetric
 
 Route = Literal["layerwise", "jacobian"]
 ROUTES: tuple[Route, ...] = get_args(Route)
@@ -59,7 +60,7 @@ def kernel(
 
 def choose(route: Route | None, model: KAN, chunk: int | None) -> Route:
     """The route to take, or an error if there is none such for the model."""
-    if chunk is not None and (not isinstance(chunk, int) or chunk < 1):
+    if chunk is not None and (not isinstance(chunk, numbers.Integral) or chunk < 1):
         raise must("'chunk'", "an integer of at least 1, or None", chunk)
     if route is None:
         return "jacobian" if coupled(model) else "layerwise"
@@ -69,8 +70,3 @@ def choose(route: Route | None, model: KAN, chunk: int | None) -> Route:
         wanted = "'jacobian', or the model frozen, where statistics come from the batch"
         raise must("'route'", wanted, route)
     return route
-
-
-def symmetric(K: Float[np.ndarray, "N N"]) -> Float[np.ndarray, "N N"]:
-    """K without the last bits that a matrix product may give one triangle and not the other."""
-    return (K + K.T) / 2

@@ -65,7 +65,7 @@ class Rows:
 
     def trace_kernel(self) -> Float[np.ndarray, "N N"]:
         """Σ_q J_q J_qᵀ over the quantities q at a point."""
-        return np.sum([self.kernel(q, self, q) for q in range(self.quantities)], axis=0)
+        return symmetric(np.sum([self.kernel(q, self, q) for q in range(self.quantities)], axis=0))
 
     def stacked(self, other: "Rows") -> Float[np.ndarray, "NQ MP"]:
         """J Jᵀ of all quantities at all points, quantities the faster."""
@@ -97,6 +97,11 @@ class Rows:
         layers = zip(self.model.layers, own, its, strict=True)
         parts = [layer_gram(*each, self.directions, directions) for each in layers]
         return np.sum([np.asarray(part) for part in parts], axis=0)
+
+
+def symmetric(K: Float[np.ndarray, "N N"]) -> Float[np.ndarray, "N N"]:
+    """K without the last bits that a matrix product may give one triangle and not the other."""
+    return (K + K.T) / 2
 
 
 @functools.partial(jax.jit, static_argnames=("residual", "directions"))

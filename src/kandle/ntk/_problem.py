@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import ArrayLike
 
+from kandle import problems
 from kandle._errors import UserError
 from kandle.nn import KAN
 from kandle.ntk._double import double, doubled
@@ -25,7 +26,7 @@ def spectra(
     the kernel is.
 
     Args:
-        problem: of `kandle.problems`.
+        problem: of `kandle.problems`, or its name.
         model: as it starts, or at any time in training.
         rba: α of all the PDE's points by kind, as a checkpoint of a training has them; without,
             all weights are one.
@@ -33,10 +34,11 @@ def spectra(
     Returns:
         Spectra by block. A model that has diverged, or whose kernel overflows, has none: {}.
     """
+    problem = problems.get(problem)
     if model.widths[0] != problem.n_in or model.widths[-1] != problem.n_out:
         raise UserError(
-            f"The problem {problem.name!r} has {problem.n_in} inputs and {problem.n_out} "
-            f"outputs. The model has {model.widths[0]} and {model.widths[-1]}."
+            f"The problem {problem.name!r} has {problem.n_in} inputs, outputs: "
+            f"{problem.n_out}. The model has {model.widths[0]} and {model.widths[-1]}."
         )
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(model)):
         return {}

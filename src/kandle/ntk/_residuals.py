@@ -11,8 +11,8 @@ from kandle._errors import must
 from kandle.nn import KAN
 from kandle.ntk._double import double, doubled, points
 from kandle.ntk._jacobian import jacobian
-from kandle.ntk._kernel import Route, choose, symmetric
-from kandle.ntk._layerwise import Rows
+from kandle.ntk._kernel import Route, choose
+from kandle.ntk._layerwise import Rows, symmetric
 from kandle.ntk._tangents import Directions
 
 Block = tuple[str, str]
@@ -85,8 +85,7 @@ def _by_layers(
         name: Rows(model, kind.x, kind.residual, kind.directions, chunk)
         for name, kind in kinds.items()
     }
-    found = {("pde", "pde"): rows["pde"].stacked(rows["pde"])}
-    found["bc", "bc"] = rows["bc"].stacked(rows["bc"])
+    found = {(kind, kind): symmetric(own.stacked(own)) for kind, own in rows.items()}
     found["pde", "bc"] = rows["pde"].stacked(rows["bc"])
     found["bc", "pde"] = found["pde", "bc"].T
     return found

@@ -8,6 +8,7 @@ from jaxtyping import ArrayLike, Float
 
 from kandle._errors import UserError, must
 from kandle.nn import KAN
+from kandle.ntk._double import double, doubled, points
 from kandle.ntk._kernel import kernel
 
 # Added to the diagonal, times the mean eigenvalue, so that the smallest are not mere rounding.
@@ -21,7 +22,8 @@ class Spectrum:
 
     Attributes:
         eigenvalues: of K + 1e-12 · tr(K)/n · I, largest first.
-        condition: λ_1/λ_n as it comes; infinite if λ_n is not positive.
+        condition: λ_1/λ_n as it comes; infinite if λ_n is not positive. What is added to the
+            diagonal bounds it by 1e12 · n λ_1/tr(K): where `floored`, it is a lower bound.
         condition_capped: the same, at most 1e9.
         effective_rank: (Σλ)²/Σλ², 1 for a single mode and n for equal ones.
         entropy: -Σ p ln p with p = λ/Σλ, in nats: 0 for a single mode, ln n for equal ones.
@@ -38,6 +40,16 @@ class Spectrum:
     trace: float
     error_share: tuple[float, ...] | None = None
 
+    @property
+    def floor(self) -> float:
+        """Eigenvalues up to here cannot be told from zero: twice what the diagonal was given."""
+        return 2 * STABILISATION * self.trace / len(self.eigenvalues)
+
+    @property
+    def floored(self) -> bool:
+        """Whether the smallest eigenvalue cannot be told from zero."""
+        return self.eigenvalues[-1] <= self.floor
+
     @classmethod
     def of(
         cls, K: Float[ArrayLike, "n n"], error: Float[ArrayLike, "n ..."] | None = None
@@ -48,6 +60,8 @@ class Spectrum:
             raise must("'K' of Spectrum", "a square matrix", K.shape)
         if not np.isfinite(K).all():
             raise UserError("'K' of Spectrum must be finite, and is not.")
+        if np.abs(K - K.T).max() > 1e-8 * np.abs(K).max():
+            raise UserError("'K' of Spectrum must be symmetric, and is not.")
         n, trace = len(K), float(np.trace(K))
         stable = K + STABILISATION * trace / n * np.eye(n)
         if error is None:
@@ -98,8 +112,14 @@ def spectrum(
     K = kernel(model, x)
     if y is None:
         return Spectrum.of(K)
-    u = np.asarray(model(x), np.float64)
+    with double():
+        network = doubled(model)
+        u = np.asarray(network(points(x, network)))
     wanted = np.asarray(y, np.float64)
-    if wanted.size != u.size:
+    if wanted.shape not in (u.shape, (len(u),) if u.shape[1] == 1 else u.shape):
         raise must("'y'", f"the {u.shape} values to learn at 'x'", wanted.shape)
-    return Spectrum.of(K, u - wanted.reshape(u.shape))
+    wanted = wanted.reshape(u.shape)
+    if not np.isfinite(wanted).all():
+        row = int(np.argmin(np.isfinite(wanted).all(axis=1)))
+        raise UserError(f"'y' must be finite. Row {row} is not.")
+    return Spectrum.of(K, u - wanted)

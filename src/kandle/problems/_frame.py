@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 
 def read_frame(data: "str | os.PathLike | pd.DataFrame") -> "pd.DataFrame":
-    """The table of a `.csv` or `.parquet` file; a DataFrame is returned as it is."""
+    """The table of a `.csv` or `.parquet` file, or a DataFrame; columns go by their names as
+    text.
+    """
     import pandas as pd
 
     if isinstance(data, pd.DataFrame):
-        return data
+        return data.set_axis([str(column) for column in data.columns], axis=1)
     if not isinstance(data, str | os.PathLike):
         raise must("A table", "a path or a pandas DataFrame", type(data).__name__)
     path = Path(data)

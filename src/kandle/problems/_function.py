@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -54,8 +55,9 @@ class Function:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "domain", checked_domain(self.domain, f"Function {name!r}"))
         for field in ("n_train", "n_test"):
-            if getattr(self, field) < 1:
-                raise must(f"'{field}' of Function {name!r}", "at least 1", getattr(self, field))
+            value = getattr(self, field)
+            if not isinstance(value, numbers.Integral) or value < 1:
+                raise must(f"'{field}' of Function {name!r}", "an integer of at least 1", value)
         if self.n_grid is not None and self.n_grid < 2:
             raise must(f"'n_grid' of Function {name!r}", "at least 2", self.n_grid)
 
@@ -67,7 +69,12 @@ class Function:
         """f at the points x (N, n_in), as float64 (N, 1)."""
         x = np.asarray(x, np.float64)
         columns = tuple(x.T)
-        y = np.asarray(self.f(*columns), np.float64)
+        try:
+            y = np.asarray(self.f(*columns), np.float64)
+        except TypeError as error:
+            raise UserError(
+                f"Function {self.name!r} of {self.n_in} inputs cannot be evaluated: {error}."
+            ) from error
         if y.shape not in ((), (len(x),)):
             raise UserError(
                 f"Function {self.name!r} must return one value a point: {(len(x),)}. Got {y.shape}."

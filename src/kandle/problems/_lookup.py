@@ -21,6 +21,11 @@ def find(name: Any, known: Mapping[str, Any], kinds: tuple[type, ...]) -> Any:
     if name in known:
         return known[name]
     if ":" not in name:
+        if name.endswith((".csv", ".parquet")):
+            raise UserError(
+                f"Problem {name!r}: a table becomes a problem by kandle.problems.Table({name!r}, "
+                "'target') in a module of yours, named here as module:object."
+            )
         raise unknown("problem", name, [*known, "or your own as module:object"])
     problem = _imported(name)
     if not isinstance(problem, kinds):
@@ -34,6 +39,8 @@ def _imported(name: str) -> Any:
     module_name, _, path = name.partition(":")
     if not module_name or not path:
         raise must("A problem of your own", "given as module:object", name)
+    if module_name.endswith(".py"):
+        raise must("A problem of your own", f"given without .py: {module_name[:-3]}:{path}", name)
     with _current_directory_first():
         try:
             module = importlib.import_module(module_name)
@@ -48,9 +55,11 @@ def _imported(name: str) -> Any:
             ) from None
         except Exception as error:
             at = traceback.extract_tb(error.__traceback__)[-1]
+            # A syntax error says itself where it is.
+            where = "" if isinstance(error, SyntaxError) else f" ({at.filename}, line {at.lineno})"
             raise UserError(
                 f"Problem {name!r}: importing {module_name!r} ends in {type(error).__name__}: "
-                f"{error} ({at.filename}, line {at.lineno})."
+                f"{error}{where}."
             ) from error
     try:
         return functools.reduce(getattr, path.split("."), module)

@@ -56,8 +56,9 @@ class Table:
         set_field("inputs", _names("inputs", self._inputs))
         if both := set(self._inputs) & set(self.target):
             raise UserError(f"Column {min(both)!r} is a target and cannot be an input as well.")
-        if not 0.0 < self.test_fraction < 1.0:
-            raise must("'test_fraction' of Table", "between 0 and 1", self.test_fraction)
+        fraction = self.test_fraction
+        if not isinstance(fraction, int | float) or not 0.0 < fraction < 1.0:
+            raise must("'test_fraction' of Table", "between 0 and 1", fraction)
         # Bad data is an error here, where the table is named, not somewhere in a training.
         if len(self._xy[0]) < 2:
             raise UserError(f"Table {name!r} has one row and needs two: to train and to test.")
@@ -87,7 +88,9 @@ class Table:
 
     def arrays(self, dtype: DTypeLike = "float32") -> dict[str, np.ndarray]:
         """The data of a training, scaled: `x` (N, n_in), `y` (N, n_out), `x_test`, `y_test`."""
-        x, y = self.scaler.apply(self._xy[0]), self.target_scaler.apply(self._xy[1])
+        # Rounding may carry a column of tiny relative spread past the ends of the domain.
+        x = np.clip(self.scaler.apply(self._xy[0]), -1.0, 1.0)
+        y = self.target_scaler.apply(self._xy[1])
         train, test = self._split
         data = {"x": x[train], "y": y[train], "x_test": x[test], "y_test": y[test]}
         return {name: array.astype(dtype) for name, array in data.items()}
@@ -103,10 +106,10 @@ class Table:
         return {"x": np.sort(permutation(f"table/{self.seed}/ntk", n_train)[:n])}
 
     def _others(self) -> tuple[str, ...]:
-        others = [str(c) for c in self._frame.columns if c not in self.target]
+        others = [c for c in self._frame.columns if c not in self.target]
         named = tuple(column for column in others if not unnamed(column))
         if not named and len(others) < len(self._frame.columns):
-            columns = ", ".join(repr(str(c)) for c in self._frame.columns)
+            columns = ", ".join(repr(c) for c in self._frame.columns)
             raise UserError(
                 f"Table {self.name!r} has nothing to predict {', '.join(self.target)} from: "
                 f"its only columns are {columns}."
@@ -136,7 +139,7 @@ class Table:
 
 
 def _names(what: str, given: str | Sequence[str]) -> tuple[str, ...]:
-    names = (given,) if isinstance(given, str) else tuple(given)
+    names = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
     if not names or not all(isinstance(name, str) for name in names):
         raise must(f"'{what}' of Table", "one or more names of columns", given)
     if len(set(names)) < len(names):

@@ -2,7 +2,7 @@
 
 import contextlib
 import numbers
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -15,7 +15,7 @@ from kandle.init import get as get_scheme
 from kandle.train._architecture import Architecture
 from kandle.train._batch import OnCheckpoint, Settings, train_batch
 from kandle.train._objective import objective
-from kandle.train._optimizer import Optimizer
+from kandle.train._optimizer import Optimizer, as_optimizer
 from kandle.train._progress import Bar, Progress, watched
 from kandle.train._rba import VARIANTS, Variant
 from kandle.train._result import Member, Result
@@ -30,7 +30,7 @@ def train(
     members: Iterable[Member | tuple[str | Scheme, int]],
     *,
     steps: int | None = None,
-    optimizer: Optimizer = Optimizer(),  # noqa: B008 (frozen)
+    optimizer: Optimizer | str | Mapping[str, Any] = Optimizer(),  # noqa: B008 (frozen)
     dtype: str = "float32",
     rba: Variant = "published",
     curve: str = "log",
@@ -50,7 +50,7 @@ def train(
         architecture: the models' shape.
         members: how each model starts, `Member(scheme, seed)` or such a pair.
         steps: number of updates; None is the problem's own.
-        optimizer: how weights are updated.
+        optimizer: how weights are updated; an `Optimizer`, its name or its fields.
         dtype: "float32" or "float64"; double precision is on for the training alone.
         rba: residual-based attention of a PDE's points, "published", "text" or "off".
         curve: keep the loss of about 200 log-spaced steps ("log") or of every one ("all").
@@ -78,8 +78,7 @@ def train(
     checkpoints = _check_checkpoints(checkpoints, steps, on_checkpoint)
     if not isinstance(architecture, Architecture):
         raise must("'architecture' of train", "an Architecture", architecture)
-    if not isinstance(optimizer, Optimizer):
-        raise must("'optimizer' of train", "an Optimizer", optimizer)
+    optimizer = as_optimizer(optimizer)
 
     # A layer that standardises its basis is another program, hence another batch.
     groups: dict[bool, dict[int, Member]] = {}

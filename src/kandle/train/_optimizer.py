@@ -1,11 +1,14 @@
 """Optimizers and learning-rate schedules of Optax, by name with their arguments."""
 
+import dataclasses
+import functools
 import inspect
 import json
 import math
 import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 import jax
@@ -19,18 +22,19 @@ Schedule = Callable[[Any], Any]
 
 def _exponential(init_value: float, *, factor: float, every: float) -> Schedule:
     """rate · factor^(step / every), continuously: no staircase."""
+    if not (factor > 0 and every > 0):
+        raise ValueError("'factor' and 'every' must be above 0")
     return lambda step: init_value * factor ** (step / every)
 
 
 def _optimizers() -> dict[str, Callable]:
-    """Every optimizer that Optax exports, which are its functions of a learning rate."""
+    """Every optimizer that Optax itself exports, which are its functions of a learning rate."""
     found = {}
     for name in dir(optax):
         value = getattr(optax, name)
         # What scales is a part of an optimizer.
-        if name.startswith(("_", "scale_by_")) or not inspect.isfunction(value):
-            continue
-        if "learning_rate" in inspect.signature(value).parameters:
+        made = isinstance(value, FunctionType | functools.partial)
+        if made and not name.startswith(("_", "scale_by_")) and _rate_parameter(value, _STEP_RATES):
             found[name] = value
     return found
 
@@ -40,14 +44,22 @@ def _schedules() -> dict[str, Callable]:
     names = [name for name in dir(optax) if name.endswith("_schedule")]
     found = {name.removesuffix("_schedule"): getattr(optax, name) for name in names}
     del found["scale_by"]  # a transformation of gradients
+    del found["sgdr"]  # a list of schedules, each with a rate of its own
     return {"exponential_decay": optax.exponential_decay, **found, "exponential": _exponential}
+
+
+# The parameter that is the learning rate, the first that there is: of optimizers, of schedules.
+_STEP_RATES = ("learning_rate", "max_learning_rate")
+_RATES = ("peak_value", "init_value", "value")
+
+
+def _rate_parameter(function: Callable, names: tuple[str, ...]) -> str | None:
+    parameters = inspect.signature(function).parameters
+    return next((name for name in names if name in parameters), None)
 
 
 OPTIMIZERS = _optimizers()
 SCHEDULES = _schedules()
-
-# The parameter of a schedule that is the learning rate, the first that it has.
-_RATES = ("peak_value", "init_value", "value")
 
 
 @dataclass(frozen=True)
@@ -86,7 +98,9 @@ class Optimizer:
         object.__setattr__(self, "learning_rate", float(rate))
         object.__setattr__(self, "arguments", dict(self.arguments))
         if isinstance(self.schedule, Mapping):
-            object.__setattr__(self, "schedule", dict(self.schedule))
+            object.__setattr__(self, "schedule", _with_step_keys(self.schedule))
+        elif not isinstance(self.schedule, str):
+            raise must("'schedule' of Optimizer", "a name or a mapping", self.schedule)
         try:
             json.dumps(self.to_dict(), allow_nan=False)
         except (TypeError, ValueError):
@@ -94,6 +108,7 @@ class Optimizer:
             raise must(
                 "The arguments of an Optimizer", "plain values, fit for JSON", given
             ) from None
+        self._check_rate()
         self.build()
 
     def __hash__(self) -> int:
@@ -109,24 +124,42 @@ class Optimizer:
             "arguments": dict(self.arguments),
         }
 
+    def _check_rate(self) -> None:
+        """Take the rate of the first step, so that a schedule's arguments are known to work."""
+        try:
+            first = jax.eval_shape(lambda step: jnp.asarray(optax_rate(self.rate(), step)), 0)
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(f"The schedule {self.schedule!r} does not work: {error}.") from None
+        if first.shape or not jnp.issubdtype(first.dtype, jnp.floating):
+            raise must("'schedule' of Optimizer", "a real rate a step", self.schedule)
+
     def rate(self) -> float | Schedule:
         """The learning rate as Optax takes it: a number, or a function of the step from 0."""
         arguments = {} if isinstance(self.schedule, str) else dict(self.schedule)
         name = self.schedule if isinstance(self.schedule, str) else arguments.pop("name", None)
         if name == "constant" and not arguments:
             return self.learning_rate
-        if name not in SCHEDULES:
+        if not isinstance(name, str) or name not in SCHEDULES:
             raise unknown("schedule", str(name), SCHEDULES)
         schedule = SCHEDULES[name]
-        parameters = inspect.signature(schedule).parameters
-        rate = next(parameter for parameter in _RATES if parameter in parameters)
+        rate = _rate_parameter(schedule, _RATES)
+        assert rate is not None
         return _call(schedule, f"schedule {name!r}", {rate: self.learning_rate}, arguments)
 
     def build(self) -> optax.GradientTransformationExtraArgs:
         """The Optax transformation."""
         searches = self.name == "lbfgs" and "linesearch" not in self.arguments
-        given = {"learning_rate": None if searches else self.rate()}
-        made = _call(OPTIMIZERS[self.name], f"optimizer {self.name!r}", given, self.arguments)
+        optimizer = OPTIMIZERS[self.name]
+        rate = _rate_parameter(optimizer, _STEP_RATES)
+        assert rate is not None
+        made = _call(
+            optimizer,
+            f"optimizer {self.name!r}",
+            {rate: None if searches else self.rate()},
+            self.arguments,
+        )
         return optax.with_extra_args_support(made)
 
     def try_out(self) -> None:
@@ -144,10 +177,45 @@ class Optimizer:
             jax.eval_shape(update, jax.ShapeDtypeStruct((2,), jnp.float32))
         except Exception as error:
             given, words = dict(self.arguments), str(error).strip().splitlines()
+            scheduled = "" if self.schedule == "constant" else f" under {self.schedule}"
             raise UserError(
-                f"The arguments {given} of optimizer {self.name!r} do not work: "
+                f"The arguments {given} of optimizer {self.name!r}{scheduled} do not work: "
                 f"{words[0] if words else type(error).__name__}."
             ) from None
+
+
+def as_optimizer(given: "Optimizer | str | Mapping[str, Any]") -> Optimizer:
+    """An optimizer, its name, or its fields by name, as an optimizer."""
+    if isinstance(given, Optimizer):
+        return given
+    if isinstance(given, str):
+        return Optimizer(given)
+    if isinstance(given, Mapping):
+        known = [field.name for field in dataclasses.fields(Optimizer)]
+        for name in given:
+            if name not in known:
+                raise unknown("field of Optimizer", str(name), known)
+        return Optimizer(**given)
+    raise must("'optimizer'", "an Optimizer, its name or its fields", given)
+
+
+def optax_rate(rate: float | Schedule, step: Any) -> Any:
+    """The rate of a step, of a constant rate or of a schedule."""
+    return rate(step) if callable(rate) else rate
+
+
+def _with_step_keys(schedule: Mapping[str, Any]) -> dict[str, Any]:
+    """A schedule with the steps of a piecewise one as whole numbers, which files have as text."""
+
+    def keyed(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        try:
+            return {int(step): factor for step, factor in value.items()}
+        except ValueError:
+            raise must("The steps of a piecewise schedule", "whole numbers", dict(value)) from None
+
+    return {name: keyed(value) for name, value in schedule.items()}
 
 
 def _call(
