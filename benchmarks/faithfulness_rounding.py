@@ -1,9 +1,9 @@
-"""What products in TF32 do to the last losses of a large network.
+"""What products in TF32 do to the last losses of a network.
 
-    python benchmarks/faithfulness_rounding.py [--problems f1,f5] [--seeds 3]
+    python benchmarks/faithfulness_rounding.py [--problems f1,f5] [--seeds 3] [--small]
 
 GPUs multiply float32 matrices in TF32 unless told otherwise: with 10 bits of mantissa, about three
-digits. Here the large architecture trains twice from the same starts, once in float32 and once
+digits. Here an architecture trains twice from the same starts, once in float32 and once
 with the weights of every product rounded like that (and their gradients with them). Printed are
 the last loss, its median over seeds, and the median over the last quarter of training.
 """
@@ -17,7 +17,7 @@ import optax
 
 from kandle import KAN, problems
 
-WIDTHS, GRID = (2, 32, 32, 32, 1), 20
+LARGE, SMALL = (20, (32, 32, 32)), (5, (8, 8))
 SCHEMES = ("baseline", "lecun-numerical", "power-law")
 
 
@@ -26,11 +26,12 @@ def rounded(weights):
     return jax.tree.map(lambda w: jax.lax.reduce_precision(w, 8, 10), weights)
 
 
-def losses(problem: str, scheme: str, seed: int, steps: int, tf32: bool) -> np.ndarray:
+def losses(name: str, shape, scheme: str, seed: int, steps: int, tf32: bool) -> np.ndarray:
     """The loss of every step."""
-    data = problems.get(problem).arrays("float32")
+    problem, (grid, hidden) = problems.get(name), shape
+    data = problem.arrays("float32")
     x, y = jnp.asarray(data["x"]), jnp.asarray(data["y"])
-    model = KAN(WIDTHS, grid=GRID, init=scheme, key=jax.random.key(seed))
+    model = KAN((problem.n_in, *hidden, 1), grid=grid, init=scheme, key=jax.random.key(seed))
     optimizer = optax.adam(1e-3)
 
     def loss(model):
@@ -53,9 +54,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--problems", default="f1,f5")
     parser.add_argument("--schemes", default=",".join(SCHEMES))
+    parser.add_argument(
+        "--small", action="store_true", help="the small architecture, not the large"
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=2000)
     arguments = parser.parse_args()
+    shape = SMALL if arguments.small else LARGE
     titles = ("float32: last", "last quarter", "TF32: last", "last quarter")
     print(f"{'':24}" + "".join(f"{title:>14}" for title in titles))
     for problem in arguments.problems.split(","):
@@ -64,7 +69,7 @@ def main() -> None:
             for tf32 in (False, True):
                 curves = np.stack(
                     [
-                        losses(problem, scheme, seed, arguments.steps, tf32)
+                        losses(problem, shape, scheme, seed, arguments.steps, tf32)
                         for seed in range(arguments.seeds)
                     ]
                 )
