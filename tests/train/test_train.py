@@ -424,7 +424,7 @@ def test_an_interrupt_passes_through(tiny, small):
         ({"checkpoints": (11,)}, "'checkpoints' of train must be integers from 0 to steps = 10"),
         ({"checkpoints": (1,)}, "'on_checkpoint' of train must be given"),
         ({"architecture": [2, 8, 1]}, "'architecture' of train must be"),
-        ({"optimizer": "adam"}, "'optimizer' of train must be"),
+        ({"optimizer": 3}, "'optimizer' must be an Optimizer"),
     ],
 )
 def test_errors_name_the_argument(options, message, small):
