@@ -8,7 +8,7 @@ import pytest
 
 from kandle import study
 from kandle._errors import UserError
-from kandle.study import Axes, RunSpec
+from kandle.study import Axes, RunSpec, _calibrate
 from kandle.study._batch import shape
 from kandle.study._catalogue import facts
 from kandle.study._cost import DEFAULT, CostModel
@@ -47,6 +47,26 @@ def test_a_scale_only_chooses_runs(name, scale):
     if scale == "overnight":
         assert set(found.specs) <= set(whole.specs())
         assert {s.problem for s in found.specs} == {s.problem for s in whole.specs()}
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_a_machine_ten_times_slower_takes_ten_times_the_hours(monkeypatch, noisy):
+    """In every part of the model; also where noise hides what a wide architecture takes more."""
+    known = CostModel()
+    slow = {"measured": lambda _, spec: 10 * known.step(spec), "noise": lambda *_: 0.02}
+    monkeypatch.setattr(_calibrate, "_measured", slow["noise" if noisy else "measured"])
+    for study_name in ("functions", "pdes"):
+        specs = study.plan(study.get(study_name), "overnight").specs
+        model = study.calibrate(specs)
+        widest = _calibrate._extremes(specs)[1]
+        if noisy:
+            assert model.step(widest) == pytest.approx(0.02)
+            factor = 0.02 / known.step(widest)
+        else:
+            factor = 10
+        for scheme in ("baseline", "lecun-normalized"):
+            spec = next(spec for spec in specs if spec.scheme == scheme)
+            assert model.run(spec) == pytest.approx(factor * known.run(spec), rel=1e-6)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

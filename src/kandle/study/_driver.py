@@ -106,7 +106,7 @@ def drive(
     queue = _Queue(batches(missing, slots=executor.slots))
     progress = Progress(len(specs), len(specs) - len(missing), executor.slots, queue.cost)
     progress.failed_before = 0 if retry_failed else len(store.failed(specs))
-    losses = store.losses(specs)
+    losses = store.losses()
     for spec in specs:
         if (loss := losses.get(spec.identity)) is not None:
             progress.compare(spec, loss)

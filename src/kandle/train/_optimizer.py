@@ -127,7 +127,7 @@ class Optimizer:
     def _check_rate(self) -> None:
         """Take the rate of the first step, so that a schedule's arguments are known to work."""
         try:
-            first = jax.eval_shape(lambda step: jnp.asarray(optax_rate(self.rate(), step)), 0)
+            first = jax.eval_shape(lambda step: jnp.asarray(_at(self.rate(), step)), 0)
         except UserError:
             raise
         except Exception as error:
@@ -199,8 +199,8 @@ def as_optimizer(given: "Optimizer | str | Mapping[str, Any]") -> Optimizer:
     raise must("'optimizer'", "an Optimizer, its name or its fields", given)
 
 
-def optax_rate(rate: float | Schedule, step: Any) -> Any:
-    """The rate of a step, of a constant rate or of a schedule."""
+def _at(rate: float | Schedule, step: Any) -> Any:
+    """The rate of a step, be it constant or scheduled."""
     return rate(step) if callable(rate) else rate
 
 
