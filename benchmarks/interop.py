@@ -7,6 +7,7 @@ differ. Printed is the median final loss over seeds of either start, and their r
 """
 
 import argparse
+import functools
 import importlib.util
 import json
 import statistics
@@ -46,9 +47,7 @@ def pykan_loss(problem, seed: int, scheme, steps: int, rows: int) -> float:
 
 
 def jaxkan_loss(problem, seed: int, scheme, steps: int, rows: int) -> float:
-    import jax
     import jax.numpy as jnp
-    import optax
     from flax import nnx
     from jaxkan.models.KAN import KAN
 
@@ -61,22 +60,34 @@ def jaxkan_loss(problem, seed: int, scheme, steps: int, rows: int) -> float:
     if scheme is not None:
         kandle.jaxkan.initialize(model, scheme, seed=seed)
     graph, weights, rest = nnx.split(model, nnx.Param, ...)
+    return float(_jaxkan_trainer(graph, steps)(weights, rest, x, y))
+
+
+@functools.lru_cache
+def _jaxkan_trainer(graph, steps: int):
+    """The training as one compiled program, the same for all starts: compiling takes long."""
+    import jax
+    import jax.numpy as jnp
+    import optax
+    from flax import nnx
+
     optimizer = optax.adam(1e-3)
 
-    def loss(weights):
-        return jnp.mean((nnx.merge(graph, weights, rest)(x) - y) ** 2)
-
     @jax.jit
-    def train(weights):
+    def train(weights, rest, x, y):
+        def loss(weights):
+            return jnp.mean((nnx.merge(graph, weights, rest)(x) - y) ** 2)
+
         def step(carry, _):
             weights, state = carry
             value, gradient = jax.value_and_grad(loss)(weights)
             updates, state = optimizer.update(gradient, state)
             return (optax.apply_updates(weights, updates), state), value
 
-        return jax.lax.scan(step, (weights, optimizer.init(weights)), None, length=steps)[1]
+        start = weights, optimizer.init(weights)
+        return jax.lax.scan(step, start, None, length=steps)[1][-1]
 
-    return float(train(weights)[-1])
+    return train
 
 
 LIBRARIES = {"pykan": pykan_loss, "jaxkan": jaxkan_loss}

@@ -97,6 +97,46 @@ def test_same_key_same_network():
     assert not np.allclose(a.layers[0].b, other.layers[0].b)
 
 
+@pytest.mark.parametrize("scheme", [init.Baseline(), init.Glorot(), init.PowerLaw(0.25, 1.75)])
+def test_published_draws_give_every_layer_the_same_numbers(scheme):
+    drawn = {
+        draws: KAN([2, 4, 4, 4, 1], grid=5, init=scheme, key=jax.random.key(3), draws=draws)
+        for draws in ("published", "independent")
+    }
+    units = {}
+    for draws, model in drawn.items():
+        scales = [scheme.scales(layer.n_in, layer.n_out, 5) for layer in model.layers]
+        units[draws] = [
+            (np.ravel(layer.r) / sigma_r, np.ravel(layer.b) / sigma_b)
+            for layer, (sigma_r, sigma_b) in zip(model.layers, scales, strict=True)
+        ]
+    least = 4  # numbers that every layer has
+    for r, b in units["published"]:
+        np.testing.assert_allclose(r[:least], units["published"][0][0][:least], rtol=1e-5)
+        np.testing.assert_allclose(b[:least], units["published"][0][1][:least], rtol=1e-5)
+    same = drawn["published"].layers
+    np.testing.assert_array_equal(same[1].b, same[2].b)  # equally shaped layers start equal
+    first, *others = (b[:least] for _, b in units["independent"])
+    assert all(np.abs(first - other).max() > 0.1 for other in others)
+
+
+def test_published_draws_are_those_of_jaxkan_but_for_the_key():
+    """jaxKAN, with which the published runs were made, shares numbers between layers likewise."""
+    JaxKAN = pytest.importorskip("jaxkan.models.KAN").KAN
+    from kandle.jaxkan import to_kandle
+
+    power = {"type": "power", "pow_b1": 1.75, "pow_b2": 1.75, "pow_r1": 0.25, "pow_r2": 0.25}
+    theirs = to_kandle(JaxKAN([2, 4, 1], "spline", {"k": 3, "G": 5, "init_scheme": power}, seed=0))
+    for layers in (theirs.layers, KAN([2, 4, 1], key=jax.random.key(0), draws="published").layers):
+        scales = [init.PowerLaw(0.25, 1.75).scales(x.n_in, x.n_out, 5) for x in layers]
+        for name, which in (("r", 0), ("b", 1)):
+            a, b = (
+                np.ravel(getattr(x, name)) / s[which] for x, s in zip(layers, scales, strict=True)
+            )
+            shared = min(len(a), len(b))
+            np.testing.assert_allclose(a[:shared], b[:shared], rtol=1e-5)
+
+
 def test_network_is_a_pytree_under_transformations():
     models = [network(seed=s) for s in range(3)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *models)
@@ -258,6 +298,7 @@ def test_weights_are_differentiated_through_the_statistics(way):
         ({"residual": "silo"}, "Did you mean 'silu'"),
         ({"residual": 3}, "'residual' must be"),
         ({"bias": 1}, "'bias' of KAN must be"),
+        ({"draws": "same"}, "Unknown draws of KAN 'same'. Known: independent, published"),
         ({"init": "glorott"}, "Did you mean 'glorot'"),
         ({"backend": "cuda"}, "Unknown backend 'cuda'"),
         ({"key": 0}, r"'key' of KAN must be .* jax.random.key\(0\)"),

@@ -18,6 +18,7 @@ steps = 100
 degrees = [2, 3]
 dtypes = ["float64"]
 rba = ["text", "off"]
+draws = ["published", "independent"]
 references = ["dirichlet", "periodic"]
 residual = ["silu", "none"]
 bias = false
@@ -70,15 +71,13 @@ def test_a_file_can_say_it_all(write):
     found = study.get(write(WHOLE))
     specs = found.specs()
     # (f1 and wave: 1, burgers: 2 ways of RBA, allen-cahn: 2 × 2 references)
-    assert len(specs) == (1 + 1 + 2 + 4) * 2 * 2 * 2 * 2 * (2 * 2 + 2)
+    assert len(specs) == (1 + 1 + 2 + 4) * 2 * 2 * 2 * 2 * 2 * (2 * 2 + 2)
     assert len(set(specs)) == len(specs) == len(found)
     spec = next(s for s in specs if s.scheme == "glorot" and s.problem == "allen-cahn")
     assert (spec.study, spec.G, spec.width, spec.depth, spec.degree) == ("mine", 5, 8, 2, 2)
-    assert (spec.steps, spec.dtype, spec.rba, spec.reference) == (
-        100,
-        "float64",
-        "text",
-        "dirichlet",
+    assert (spec.steps, spec.dtype, spec.rba, spec.draws, spec.reference) == (
+        *(100, "float64", "text"),
+        *("published", "dirichlet"),
     )
     assert (spec.optimizer, spec.learning_rate) == ("adamw", 1e-3)
     assert spec.schedule == '{"every":50,"factor":0.9,"name":"exponential"}'
@@ -122,6 +121,7 @@ def test_built_in_studies_are_of_the_same_form():
         ("degrees = [9]", "each a whole number from 1 to 5"),
         ('dtypes = ["float16"]', "each one of 'float32', 'float64'"),
         ('curve = "some"', "{file}: 'curve' must be one of 'log', 'all'. Got 'some' instead."),
+        ('draws = "one"', "{file}: 'draws' must be one of 'independent', 'published'"),
         ('rba = "of"', "{file}: 'rba' must be one of 'published', 'text', 'off'"),
         ("domain = [1, -1]", "{file}: 'domain' must be two finite numbers, the lower first"),
         ('architectures = ["small"]', "'grids' cannot stand beside 'architectures'"),

@@ -50,6 +50,13 @@ def test_identity_does_not_change_between_versions():
     assert SPEC.identity.startswith("66a657608257e239")
 
 
+def test_fields_that_came_later_are_told_only_where_they_matter():
+    assert SPEC.draws == "independent"
+    assert "draws" not in SPEC.to_dict()
+    other = SPEC.replace(draws="published")
+    assert RunSpec.from_dict(other.to_dict()) == other
+
+
 def test_every_field_is_part_of_the_identity():
     other = {str: "x", int: 77, float: 0.5, bool: False}
     for field in dataclasses.fields(RunSpec):

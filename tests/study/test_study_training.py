@@ -11,13 +11,15 @@ import threading
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from study_rows import assert_same, rows
 
-from kandle import study
+from kandle import init, study
 from kandle.cli import _study
 from kandle.store import Store
 from kandle.study import Axes, InlineExecutor, LocalExecutor
+from kandle.train import Architecture, train
 
 TINY = Axes(
     problems=("f1",),
@@ -187,6 +189,31 @@ def test_a_pde_trains_with_its_weights_and_reference(tmp_path, notes):
     (row,) = rows(tmp_path)[0].to_dict("records")
     assert (row["rba"], row["reference"], row["status"]) == ("published", "dirichlet", "ok")
     assert np.isnan(row["test_mse"])
+
+
+def test_draws_of_the_layers_are_an_axis(tmp_path, notes):
+    found = study.get("functions").with_axes(replace(TINY, betas=(1.0,), seeds=1))
+    plan = study.plan(replace(found, draws=("independent", "published")))
+    study.run(plan, tmp_path / "a", executor=InlineExecutor, watcher=notes)
+    with Store.open(tmp_path / "a") as store:
+        frame = store.frame().set_index(["scheme", "draws"])
+    assert set(frame.index.get_level_values("draws")) == {"independent", "published"}
+    for scheme in ("baseline", "glorot", "power-law"):
+        losses = [frame.loc[(scheme, draws), "loss"] for draws in ("independent", "published")]
+        shape = Architecture(width=2, depth=1, grid=3)
+        start = (init.PowerLaw(0.25, 1.0) if scheme == "power-law" else scheme, 0)
+        by_hand = [
+            train("f1", shape, [start], steps=6, draws=draws)[0].loss
+            for draws in ("independent", "published")
+        ]
+        assert losses == by_hand
+        assert losses[0] != losses[1]
+
+    # There and back by a table.
+    kandle("study", "export", "--store", tmp_path / "a", "--out", tmp_path / "a.csv")
+    kandle("study", "import", tmp_path / "a.csv", "--store", tmp_path / "b")
+    with Store.open(tmp_path / "a") as a, Store.open(tmp_path / "b") as b:
+        pd.testing.assert_frame_equal(a.frame(), b.frame())
 
 
 def test_spectra_land_in_the_store(tmp_path, notes):

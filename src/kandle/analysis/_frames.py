@@ -27,6 +27,7 @@ TRAINING = (
     "domain",
     "residual",
     "bias",
+    "draws",
 )
 VARIANT = ("scheme", "alpha", "beta")
 # What an exported row may tell of a scheme beside its exponents.

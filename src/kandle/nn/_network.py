@@ -13,13 +13,15 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from kandle import kernels
-from kandle._errors import must
+from kandle._errors import must, unknown
 from kandle.init import Inputs, PowerLaw, Scheme
 from kandle.init import get as get_scheme
 from kandle.nn._derivatives import Derivatives, check_dimensions, seed_jet
 from kandle.nn._layer import KANLayer, blocks
 from kandle.nn._residuals import get_residual
 from kandle.splines import SplineBasis
+
+DRAWS = ("independent", "published")
 
 
 class KAN(eqx.Module):
@@ -35,7 +37,10 @@ class KAN(eqx.Module):
         init: a scheme of `kandle.init`, or its name.
         inputs: the distribution that the scheme assumes for every layer's inputs; None is uniform
             over the domain.
-        key: a JAX key; each layer draws from its own part of it.
+        key: a JAX key.
+        draws: "independent", each layer from its own part of the key; or "published", every layer
+            from the key itself, as the paper's runs drew: layers then start with the same
+            normal numbers, each as many as it needs, on its own scale.
         dtype: of the weights.
         backend: of the kernels; None is the best at the time of a call.
 
@@ -59,6 +64,7 @@ class KAN(eqx.Module):
         init: str | Scheme = PowerLaw(),  # noqa: B008 (frozen)
         inputs: Inputs | None = None,
         key: Array,
+        draws: str = "independent",
         dtype: Any = jnp.float32,
         backend: str | None = None,
     ):
@@ -71,7 +77,7 @@ class KAN(eqx.Module):
             raise must("'bias' of KAN", "True or False", bias)
         if backend is not None:
             kernels.check_backend(backend)
-        keys = jax.random.split(_check_key(key), len(bases))
+        keys = _layer_keys(_check_key(key), draws, len(bases))
         self.layers = tuple(
             KANLayer.draw(
                 n_in,
@@ -227,6 +233,12 @@ def _check_grids(grid: Any, n_layers: int) -> tuple[int, ...]:
             raise must("'grid' of KAN", f"one integer, or {n_layers}, one a layer", grid)
         return tuple(grid)
     return (grid,) * n_layers
+
+
+def _layer_keys(key: Array, draws: str, layers: int) -> Sequence[Array]:
+    if draws not in DRAWS:
+        raise unknown("draws of KAN", draws, DRAWS)
+    return [key] * layers if draws == "published" else jax.random.split(key, layers)  # pyright: ignore
 
 
 def _check_key(key: Any) -> Array:

@@ -27,11 +27,15 @@ FURTHER = (
         "bias",
         "curve",
         "checkpoints",
+        "draws",
         "replicate",
     ),
     *("machine", "backend", "version", "reason", "identity"),
 )
 COLUMNS = (*CONFIGURATION, *RESULTS, *FURTHER)
+
+# Configurations leave these out at these values: stores that were written before they came do too.
+LATER = {"draws": "independent"}
 
 _NUMBERS = (
     "alpha",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kandle._errors import must
 from kandle.store._blobs import pack, unpack
-from kandle.store._columns import COLUMNS, RESULTS, TYPES
+from kandle.store._columns import COLUMNS, LATER, RESULTS, TYPES
 from kandle.store._errors import StoreError, explained
 from kandle.store._outcome import Curve, Outcome, Spectrum
 from kandle.store._place import WriterLock, refuse_network
@@ -233,7 +233,7 @@ class Store:
         parsed = json.loads(f"[{','.join(columns.pop('configuration', []))}]")
         for name in COLUMNS:
             if name not in columns:
-                columns[name] = [configuration[name] for configuration in parsed]
+                columns[name] = [row[name] if name in row else LATER[name] for row in parsed]
         return pd.DataFrame({name: pd.Series(columns[name], dtype=TYPES[name]) for name in COLUMNS})
 
     def curves(self, identities: Iterable[str] | None = None) -> dict[str, Curve]:

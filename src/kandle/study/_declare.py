@@ -35,6 +35,7 @@ _STUDY = {
     "degrees": form.several(form.degree),
     "dtypes": form.several(form.choice("float32", "float64")),
     "rba": form.one_or_several(form.choice("published", "text", "off")),
+    "draws": form.one_or_several(form.choice("independent", "published")),
     "references": form.one_or_several(form.text),
     "residual": form.one_or_several(form.text),
     "bias": form.one_or_several(form.truth),
@@ -56,6 +57,7 @@ _OPTIMIZER = {
 _DEFAULT_SEEDS = 5
 _PLURALS = {
     "rba": "rba",
+    "draws": "draws",
     "references": "references",
     "residual": "residuals",
     "bias": "biases",

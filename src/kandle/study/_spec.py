@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kandle._errors import must, unknown
+from kandle.store import LATER
 
 
 def compact(value: object) -> str:
@@ -30,6 +31,7 @@ class RunSpec:
       on G intervals;
     - `seed` keys the weights only: the data depend on the problem alone;
     - `curve`: `"log"` keeps about 200 losses, `"all"` one a step;
+    - `draws`: whether layers start from numbers of their own, as for `kandle.KAN`;
     - `checkpoints`: after how many updates the spectrum of the tangent kernel is taken;
     - `replicate` is 0 for every run Kandle makes and counts repeats of one configuration in
       imported rows.
@@ -60,15 +62,22 @@ class RunSpec:
     bias: bool = True
     curve: str = "log"
     checkpoints: str = ""
+    draws: str = LATER["draws"]
     replicate: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """The spec as a flat dict; `RunSpec.from_dict` undoes it exactly."""
+        """The spec as a flat dict; `RunSpec.from_dict` undoes it exactly.
+
+        Fields that came later are left out at their default: older runs keep their identity.
+        """
         values: dict[str, Any] = {name: getattr(self, name) for name in FIELDS}
         # 1 and 1.0 are one configuration: numbers leave as floats, so that identities agree.
         for name in _NUMBERS:
             if values[name] is not None:
                 values[name] = float(values[name])
+        for name, default in LATER.items():
+            if values[name] == default:
+                del values[name]
         return values
 
     @classmethod

@@ -75,6 +75,7 @@ class Study:
     degrees: tuple[int, ...] = (3,)
     dtypes: tuple[str, ...] = ("float32",)
     rba: tuple[str, ...] = ("published",)
+    draws: tuple[str, ...] = ("independent",)
     references: tuple[str, ...] = ()
     residuals: tuple[str, ...] = ("silu",)
     biases: tuple[bool, ...] = (True,)
@@ -154,6 +155,7 @@ class Study:
                 self.biases,
                 self.optimizers,
                 self.dtypes,
+                self.draws,
             )
         )
         for problem in self.problems:
@@ -162,7 +164,7 @@ class Study:
             rba = self.rba if known.kind == "pde" else ("",)
             references = (self.references or (known.reference,)) if known.reference else ("",)
             for way, weights, reference in itertools.product(ways, rba, references):
-                (G, width, depth), degree, residual, bias, optimizer, dtype = way
+                (G, width, depth), degree, residual, bias, optimizer, dtype, draws = way
                 yield {
                     "study": self.name,
                     "problem": problem,
@@ -177,6 +179,7 @@ class Study:
                     "optimizer_arguments": optimizer.arguments,
                     "dtype": dtype,
                     "rba": weights,
+                    "draws": draws,
                     "reference": reference,
                     "residual": residual,
                     "bias": bias,

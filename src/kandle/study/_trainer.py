@@ -38,6 +38,7 @@ def train_batch(specs: Sequence[RunSpec]) -> list[Outcome]:
         optimizer=_optimizer(spec),
         dtype=spec.dtype,
         rba=spec.rba or "off",  # type: ignore[arg-type]
+        draws=spec.draws,
         curve=spec.curve,
         checkpoints=checkpoints,
         on_checkpoint=_recorder(problem) if checkpoints else None,

@@ -60,6 +60,7 @@ class Architecture:
         scheme: Scheme,
         seed: int,
         *,
+        draws: str = "independent",
         dtype: str = "float32",
         backend: str | None = None,
     ) -> KAN:
@@ -73,6 +74,7 @@ class Architecture:
             bias=self.bias,
             init=scheme,
             key=jax.random.key(seed),
+            draws=draws,
             dtype=dtype,
             backend=backend,
         )

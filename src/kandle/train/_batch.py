@@ -35,6 +35,7 @@ class Settings:
     objective: Objective
     optimizer: Optimizer
     steps: int
+    draws: str
     dtype: str
     backend: str
     curve: str
@@ -75,7 +76,10 @@ def _started(settings: Settings, member: Member) -> KAN:
     """The network before its first update, adapted to the data where its scheme asks for it."""
     s, scheme = settings, get_scheme(member.scheme)
     network = s.architecture.network(
-        *(s.problem.n_in, s.problem.n_out, scheme, member.seed), dtype=s.dtype, backend=s.backend
+        *(s.problem.n_in, s.problem.n_out, scheme, member.seed),
+        draws=s.draws,
+        dtype=s.dtype,
+        backend=s.backend,
     )
     if scheme.spread is None:
         return network

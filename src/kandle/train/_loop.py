@@ -12,6 +12,7 @@ from kandle import kernels, problems
 from kandle._errors import must, unknown
 from kandle.init import Scheme
 from kandle.init import get as get_scheme
+from kandle.nn import DRAWS
 from kandle.train._architecture import Architecture
 from kandle.train._batch import OnCheckpoint, Settings, train_batch
 from kandle.train._objective import objective
@@ -33,6 +34,7 @@ def train(
     optimizer: Optimizer | str | Mapping[str, Any] = Optimizer(),  # noqa: B008 (frozen)
     dtype: str = "float32",
     rba: Variant = "published",
+    draws: str = "independent",
     curve: str = "log",
     keep_weights: bool = False,
     checkpoints: Sequence[int] = (),
@@ -53,6 +55,8 @@ def train(
         optimizer: how weights are updated; an `Optimizer`, its name or its fields.
         dtype: "float32" or "float64"; double precision is on for the training alone.
         rba: residual-based attention of a PDE's points, "published", "text" or "off".
+        draws: whether layers start from numbers of their own, "independent", or "published", as for
+            `kandle.KAN`.
         curve: keep the loss of about 200 log-spaced steps ("log") or of every one ("all").
         keep_weights: whether results hold the trained models.
         checkpoints: numbers of updates after which `on_checkpoint` is called.
@@ -74,7 +78,7 @@ def train(
     problem = problems.get(problem)
     members = [m if isinstance(m, Member) else Member(*m) for m in members]
     steps = _check_steps(problem.default_steps if steps is None else steps)
-    _check_names(dtype, rba, curve)
+    _check_names(dtype, rba, draws, curve)
     checkpoints = _check_checkpoints(checkpoints, steps, on_checkpoint)
     if not isinstance(architecture, Architecture):
         raise must("'architecture' of train", "an Architecture", architecture)
@@ -94,6 +98,7 @@ def train(
             objective=objective(problem, rba),
             optimizer=optimizer,
             steps=steps,
+            draws=draws,
             dtype=dtype,
             backend=kernels.check_backend(backend),
             curve=curve,
@@ -128,10 +133,11 @@ def _check_steps(steps: Any) -> int:
     return int(steps)
 
 
-def _check_names(dtype: Any, rba: Any, curve: Any) -> None:
+def _check_names(dtype: Any, rba: Any, draws: Any, curve: Any) -> None:
     for name, given, known in (
         ("dtype of train", dtype, DTYPES),
         ("rba of train", rba, VARIANTS),
+        ("draws of train", draws, DRAWS),
         ("curve of train", curve, CURVES),
     ):
         if given not in known:
