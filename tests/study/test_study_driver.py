@@ -127,6 +127,48 @@ def test_batches_that_take_too_long_are_cut(tmp_path, notes):
     assert max(seconds for size, seconds in taken[1:] if size > 1) > 120
 
 
+class Recorded(InlineExecutor):
+    """Tells how many runs were stored whenever a batch was given to it and had come through."""
+
+    def __init__(self, directory):
+        super().__init__("study_fake:train")
+        self.directory, self.trained, self.seen = directory, 0, []
+
+    def submit(self, batch):
+        with Store.open(self.directory) as store:
+            self.seen.append((len(store), self.trained))
+        super().submit(batch)
+
+    def wait(self, timeout):
+        reports = super().wait(timeout)
+        self.trained += sum(len(report.batch) for report in reports)
+        return reports
+
+
+def test_a_worker_is_given_work_before_its_last_is_written(plan, tmp_path, notes, expected):
+    executor = Recorded(tmp_path)
+    study.run(plan, tmp_path, executor=lambda: executor, watcher=notes)
+    assert len(executor.seen) > 2
+    # When a batch is given out, the one that came back just before is the only one not stored.
+    before = [trained for _, trained in executor.seen]
+    assert [stored for stored, _ in executor.seen] == [0, *before[:-1]]
+    assert_same(rows(tmp_path), expected)
+
+
+def test_what_came_back_is_stored_even_if_the_next_batch_cannot_be_given(plan, tmp_path, notes):
+    class Interrupted(Recorded):
+        def submit(self, batch):
+            super().submit(batch)
+            if len(self.seen) == 3:
+                raise KeyboardInterrupt
+
+    executor = Interrupted(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        study.run(plan, tmp_path, executor=lambda: executor, watcher=notes)
+    with Store.open(tmp_path) as store:
+        assert len(store) == executor.trained > 0
+
+
 def test_a_run_that_goes_on_knows_the_best_so_far(plan, tmp_path, notes):
     def go():
         study.run(

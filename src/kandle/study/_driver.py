@@ -111,35 +111,61 @@ def drive(
         if (loss := losses.get(spec.identity)) is not None:
             progress.compare(spec, loss)
     session = _begin(store, specs, progress, command, scale)
+    under_way = 0
+    unwritten: list[tuple[RunSpec, Outcome]] = []
     try:
         watcher.show(progress)
-        under_way = 0
         while queue or under_way:
             while queue and under_way < executor.slots:
                 executor.submit(queue.pop(_LONGEST / progress.pace))
                 under_way += 1
+            # Only now, while the workers train on: the disk may take its time.
+            _write(store, session, unwritten, progress)
+            watcher.show(progress)
             for report in executor.wait(1.0):
                 under_way -= 1
-                if isinstance(report, Done):
-                    finished = list(zip(report.batch.specs, report.outcomes, strict=True))
-                    progress.busy += report.seconds
-                    progress.cost_done += report.batch.cost
-                    progress.cost_left -= report.batch.cost
-                else:
-                    finished = _given_up(report, queue, watcher)
-                    progress.cost_left -= report.batch.cost * len(finished) / len(report.batch)
-                store.add_many(finished, session=session)
-                for spec, outcome in finished:
-                    progress.count(spec, outcome)
+                unwritten += _settled(report, queue, progress, watcher)
             progress.slots = executor.slots
-            watcher.show(progress)
+        _write(store, session, unwritten, progress)
+        watcher.show(progress)
     except BaseException:
         # What went wrong may be the store itself; the error to see is the first one.
         with contextlib.suppress(StoreError):
+            _write(store, session, unwritten, progress)
             _end(store, session, "stopped")
         raise
     _end(store, session, "complete")
     return progress
+
+
+def _settled(
+    report: Done | Lost, queue: "_Queue", progress: Progress, watcher: Watcher
+) -> list[tuple[RunSpec, Outcome]]:
+    """The runs that a report ends, with their outcomes; what is worth another try is queued."""
+    batch = report.batch
+    if isinstance(report, Done):
+        progress.busy += report.seconds
+        progress.cost_done += batch.cost
+        progress.cost_left -= batch.cost
+        return list(zip(batch.specs, report.outcomes, strict=True))
+    finished = _given_up(report, queue, watcher)
+    progress.cost_left -= batch.cost * len(finished) / len(batch)
+    return finished
+
+
+def _write(
+    store: Store,
+    session: int,
+    unwritten: list[tuple[RunSpec, Outcome]],
+    progress: Progress,
+) -> None:
+    """Store finished runs and empty the list of them."""
+    if not unwritten:
+        return
+    store.add_many(unwritten, session=session)
+    for spec, outcome in unwritten:
+        progress.count(spec, outcome)
+    unwritten.clear()
 
 
 def _given_up(report: Lost, queue: "_Queue", watcher: Watcher) -> list[tuple[RunSpec, Outcome]]:

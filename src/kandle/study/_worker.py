@@ -4,6 +4,7 @@ driver.
 
 import ctypes
 import faulthandler
+import gc
 import os
 import signal
 import sys
@@ -45,7 +46,11 @@ def main() -> None:
     with Connection(connection) as channel:
         path, name = channel.recv()
         sys.path[:] = path
+        # What is loaded stays: looking for garbage in it takes a sixth of the time to start.
+        gc.disable()
         runner = load_runner(name)
+        gc.freeze()
+        gc.enable()
         channel.send(Ready())
         while True:
             try:
