@@ -20,12 +20,15 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 # The native kernels are compiled here; without a C++ compiler the installation goes on without them.
+# Bytecode is made at once: where Python may not keep any, every worker of a study would do it anew.
 $(VENV)/.demo: $(BIN)/python pyproject.toml $(NATIVE)
 	$(BIN)/python -m pip install --quiet --editable '.[explore]'
+	$(BIN)/python -m compileall -q src/kandle
 	@touch $@
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml $(NATIVE)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m compileall -q src/kandle
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo

@@ -63,7 +63,7 @@ def in_tf32(model: KAN, x):
     """The network's outputs with both kinds of factors rounded in every layer."""
     for layer in model.layers:
         if layer.n_out == 1:
-            # A matrix times a vector is no matrix product to XLA: it multiplies and adds in float32.
+            # A matrix times a vector is no matrix product to XLA: it stays in float32.
             x = layer(x)
             continue
         weights = (factor(layer.r), jnp.ones_like(layer.c), factor(layer.c[..., None] * layer.b))
