@@ -1,32 +1,36 @@
-"""What products in TF32 do to the last losses of a network.
+"""Published losses beside own ones that are trained with the arithmetic of the published runs.
 
-    python benchmarks/faithfulness_rounding.py [--problems f1,f5] [--schemes baseline] [--seeds 5]
+    python benchmarks/faithfulness_rounding.py --out DIR [--parts functions-large] [--problems f1]
 
 GPUs multiply float32 matrices in TF32 unless told otherwise: factors keep 10 bits of mantissa,
-about three digits, and sums stay in float32. The published runs were very likely made so. Here the
-large architecture trains from starts drawn as theirs were (`draws="published"`) with two of the
-three factors rounded like that: the weights of every layer, and what comes back to them from the
-layers above. The third, the values of the basis and of the residual, stays exact, for it exists
-inside the kernels only; the emulation is thus on the mild side.
+about three digits, and sums stay in float32. Here networks start as the published ones did
+(`draws="published"`) and train with the product r R(x) of every residual in TF32, forwards and
+backwards, and all else in float32. That one product is enough to raise losses to the published
+ones, and those of LeCun-normalized networks to a floor that all seeds share. With the splines' sums
+in TF32 as well they would come out several times too high.
 
-Printed for each cell are the published range of the last loss, the own median over seeds, whether
-it lies in that range widened by 1.5, and the median of the last quarter of training. `--float32`
-leaves out the rounding, `--draws independent` draws as Kandle does.
+Every run is kept in DIR: the same command goes on where it was stopped, and several may share it.
+`--float32` rounds nothing, `--draws independent` starts as Kandle does.
 """
 
 import argparse
+import json
+from pathlib import Path
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from faithfulness import WIDENED, published
+import pandas as pd
+from faithfulness import _share, _table, compare
 
 from kandle import KAN, init, problems
 from kandle.nn import DRAWS
+from kandle.study import get
+from kandle.train._evaluation import evaluate
 
-SHAPES = {"large": (20, (32, 32, 32)), "small": (5, (8, 8))}
+SHAPES = {"large": (20, 32, 3), "small": (5, 8, 2)}
 SCHEMES = {
     "baseline": init.Baseline(),
     "lecun-numerical": init.LeCun(),
@@ -34,6 +38,7 @@ SCHEMES = {
     "glorot": init.Glorot(),
     "power-law": init.PowerLaw(0.25, 1.75),
 }
+PARTS = ("functions-small", "feynman-small", "functions-large")
 
 
 def tf32(values):
@@ -42,88 +47,115 @@ def tf32(values):
 
 
 @jax.custom_vjp
-def factor(weights):
-    """Weights as a product sees them; their gradient is that of the product, in float32."""
-    return tf32(weights)
+def product(a, b):
+    """a bᵀ as a GPU computes it, forwards and backwards."""
+    return tf32(a) @ tf32(b).T
 
 
-factor.defvjp(lambda weights: (tf32(weights), None), lambda _, g: (g,))
+def _product_backward(factors, g):
+    (a, b), g = factors, tf32(g)
+    return g @ b, g.T @ a
 
 
-@jax.custom_vjp
-def product(outputs):
-    """Outputs of a product, whose backward pass multiplies by what comes back, rounded."""
-    return outputs
-
-
-product.defvjp(lambda outputs: (outputs, None), lambda _, g: (tf32(g),))
+product.defvjp(lambda a, b: (product(a, b), (tf32(a), tf32(b))), _product_backward)
 
 
 def in_tf32(model: KAN, x):
-    """The network's outputs with both kinds of factors rounded in every layer."""
+    """The network's outputs with the product of every residual, r R(x), in TF32."""
     for layer in model.layers:
         if layer.n_out == 1:
             # A matrix times a vector is no matrix product to XLA: it stays in float32.
             x = layer(x)
             continue
-        weights = (factor(layer.r), jnp.ones_like(layer.c), factor(layer.c[..., None] * layer.b))
-        rounded = eqx.tree_at(lambda known: (known.r, known.c, known.b), layer, weights)
-        x = product(rounded(x))
+        splines = eqx.tree_at(lambda known: known.r, layer, jnp.zeros_like(layer.r))
+        x = splines(x) + product(layer.residual(x), layer.r)
     return x
 
 
-def losses(problem, shape, scheme, seed: int, steps: int, draws: str, forward) -> np.ndarray:
-    """The loss of every step."""
-    grid, hidden = shape
-    data = problem.arrays("float32")
-    x, y = jnp.asarray(data["x"]), jnp.asarray(data["y"])
-    widths = (problem.n_in, *hidden, 1)
-    model = KAN(widths, grid=grid, init=scheme, key=jax.random.key(seed), draws=draws)
+def in_float32(model: KAN, x):
+    return model(x)
+
+
+@eqx.filter_jit
+def trained(model: KAN, x, y, steps: int, forward):
+    """The network after its training, and the loss before every update."""
     optimizer = optax.adam(1e-3)
 
     def step(carry, _):
         model, state = carry
-        value, gradient = jax.value_and_grad(lambda m: jnp.mean((forward(m, x) - y) ** 2))(model)
+        loss, gradient = jax.value_and_grad(lambda m: jnp.mean((forward(m, x) - y) ** 2))(model)
         updates, state = optimizer.update(gradient, state)
-        return (optax.apply_updates(model, updates), state), value
+        return (optax.apply_updates(model, updates), state), loss
 
-    @jax.jit
-    def train(model):
-        return jax.lax.scan(step, (model, optimizer.init(model)), None, length=steps)[1]
+    (model, _), losses = jax.lax.scan(step, (model, optimizer.init(model)), None, length=steps)
+    return model, losses
 
-    return np.asarray(train(model))
+
+def run(name: str, shape, scheme: str, seed: int, steps: int, draws: str, forward) -> dict:
+    """Train one network; its configuration and results as a row."""
+    problem, (G, width, depth) = problems.get(name), shape
+    data = problem.arrays("float32")
+    widths = (problem.n_in, *(width,) * depth, 1)
+    start = SCHEMES[scheme]
+    model = KAN(widths, grid=G, init=start, key=jax.random.key(seed), draws=draws)
+    model, losses = trained(model, jnp.asarray(data["x"]), jnp.asarray(data["y"]), steps, forward)
+    losses = np.asarray(losses)
+    return {
+        "problem": name,
+        "scheme": scheme,
+        "alpha": getattr(start, "alpha", None),
+        "beta": getattr(start, "beta", None),
+        "G": G,
+        "width": width,
+        "depth": depth,
+        "seed": seed,
+        "steps": steps,
+        "loss": float(losses[-1]),
+        "late": float(np.median(losses[3 * steps // 4 :])),
+        "l2": float(evaluate(model, problem, data).l2),
+    }
+
+
+def cells(part: str, chosen: argparse.Namespace) -> list[tuple[str, str]]:
+    """The problems and schemes of a part, narrowed as asked for."""
+    study = get(Path(__file__).parent / f"faithfulness-{part}.toml")
+    names = chosen.problems.split(",") if chosen.problems else study.problems
+    known = [axis.name for axis in study.schemes]
+    schemes = chosen.schemes.split(",") if chosen.schemes else known
+    return [(p, s) for p in study.problems if p in names for s in known if s in schemes]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--problems", default="f1,f2,f3,f4,f5")
-    parser.add_argument("--schemes", default=",".join(SCHEMES))
-    parser.add_argument("--shape", default="large", choices=SHAPES)
+    parser.add_argument("--out", required=True, metavar="DIR", type=Path)
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--problems", help="those of the parts that are named here")
+    parser.add_argument("--schemes", help="likewise")
     parser.add_argument("--draws", default="published", choices=DRAWS)
     parser.add_argument("--float32", action="store_true", help="round nothing")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=2000)
     chosen = parser.parse_args()
-    cells = published(f"functions-{chosen.shape}").query("metric == 'loss'")
-    cells = cells.set_index(["problem", "scheme"])
-    forward = (lambda model, x: model(x)) if chosen.float32 else in_tf32
-    titles = ("least", "published", "most", "own", "last quarter")
-    print(f"{'':24}" + "".join(f"{title:>13}" for title in titles))
-    for name in chosen.problems.split(","):
-        for scheme in chosen.schemes.split(","):
-            common = problems.get(name), SHAPES[chosen.shape], SCHEMES[scheme]
-            curves = np.stack(
-                [
-                    losses(*common, seed, chosen.steps, chosen.draws, forward)
-                    for seed in range(chosen.seeds)
-                ]
-            )
-            own = np.median(curves[:, -1])
-            least, middle, most = (cells[k][name, scheme] for k in ("least", "median", "most"))
-            inside = least / WIDENED <= own <= most * WIDENED
-            late = np.median(curves[:, 3 * chosen.steps // 4 :])
-            told = "".join(f"{v:13.2g}" for v in (least, middle, most, own, late))
-            print(f"{name:6}{scheme:18}{told}  {'inside' if inside else 'OUTSIDE'}", flush=True)
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    forward = in_float32 if chosen.float32 else in_tf32
+    for part in chosen.parts.split(","):
+        if part not in PARTS:
+            parser.error(f"unknown part {part}; known: {', '.join(PARTS)}")
+        shape = SHAPES[part.rsplit("-", 1)[1]]
+        rows = []
+        for seed in range(chosen.seeds):
+            for problem, scheme in cells(part, chosen):
+                name = f"{forward.__name__}-{chosen.draws}-{part}-{problem}-{scheme}-{seed}"
+                file = chosen.out / f"{name}-{chosen.steps}.json"
+                if not file.exists():
+                    row = run(problem, shape, scheme, seed, chosen.steps, chosen.draws, forward)
+                    file.write_text(json.dumps(row))
+                rows.append(json.loads(file.read_text()))
+        table = compare(part, pd.DataFrame(rows).astype({"alpha": float, "beta": float}))
+        _table(part, table[table["own"].notna()])
+        outside = table[table["inside"].eq(False).fillna(False)]
+        _share(f"{part}, losses alone", table[table["metric"].eq("loss") & table["own"].notna()])
+        print(f"{len(outside)} outside", flush=True)
 
 
 if __name__ == "__main__":
