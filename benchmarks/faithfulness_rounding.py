@@ -1,4 +1,4 @@
-"""Published losses beside own ones that are trained with the arithmetic of the published runs.
+"""Published results beside own ones that are trained with the arithmetic of the published runs.
 
     python benchmarks/faithfulness_rounding.py --out DIR [--parts functions-large] [--problems f1]
 
@@ -15,30 +15,21 @@ Every run is kept in DIR: the same command goes on where it was stopped, and sev
 
 import argparse
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pandas as pd
-from faithfulness import _share, _table, compare
+from faithfulness import PARTS, _share, _table, compare
 
-from kandle import KAN, init, problems
+from kandle import KAN, KANLayer, init, problems
+from kandle.kernels._residual import residual_derivatives
 from kandle.nn import DRAWS
-from kandle.study import get
+from kandle.study import RunSpec, get
+from kandle.train import Population, objective
 from kandle.train._evaluation import evaluate
-
-SHAPES = {"large": (20, 32, 3), "small": (5, 8, 2)}
-SCHEMES = {
-    "baseline": init.Baseline(),
-    "lecun-numerical": init.LeCun(),
-    "lecun-normalized": init.LeCun(normalized=True),
-    "glorot": init.Glorot(),
-    "power-law": init.PowerLaw(0.25, 1.75),
-}
-PARTS = ("functions-small", "feynman-small", "functions-large")
 
 
 def tf32(values):
@@ -60,69 +51,100 @@ def _product_backward(factors, g):
 product.defvjp(lambda a, b: (product(a, b), (tf32(a), tf32(b))), _product_backward)
 
 
-def in_tf32(model: KAN, x):
-    """The network's outputs with the product of every residual, r R(x), in TF32."""
-    for layer in model.layers:
-        if layer.n_out == 1:
+class RoundedLayer(KANLayer):
+    """A layer whose residual product r R(x) is in TF32."""
+
+    def __call__(self, x):
+        if self.n_out == 1:
             # A matrix times a vector is no matrix product to XLA: it stays in float32.
-            x = layer(x)
-            continue
-        splines = eqx.tree_at(lambda known: known.r, layer, jnp.zeros_like(layer.r))
-        x = splines(x) + product(layer.residual(x), layer.r)
-    return x
+            return super().__call__(x)
+        return _plain(self, jnp.zeros_like(self.r))(x) + product(self.residual(x), self.r)
+
+    def jet(self, x, *, first, second):
+        if self.n_out == 1:
+            return super().jet(x, first=first, second=second)
+        splines = _plain(self, jnp.zeros_like(self.r)).jet(x, first=first, second=second)
+        value, slope, *curve = residual_derivatives(self.residual, x[0], 3 if second else 2)
+        along = x[1 : 1 + first]
+        parts = [value, *(slope * d for d in along)]
+        for d, dd in zip(along, x[1 + first :], strict=False):  # those with a second one come first
+            parts.append(curve[0] * d * d + slope * dd)
+        return splines + jnp.stack([product(part, self.r) for part in parts])
 
 
-def in_float32(model: KAN, x):
-    return model(x)
+def _copied(kind: type, layer: KANLayer, r) -> KANLayer:
+    weights = r, layer.c, layer.b, layer.bias, layer.mean, layer.variance
+    return kind(
+        *weights,
+        basis=layer.basis,
+        residual=layer.residual,
+        normalized=layer.normalized,
+        backend=layer.backend,
+    )
 
 
-@eqx.filter_jit
-def trained(model: KAN, x, y, steps: int, forward):
-    """The network after its training, and the loss before every update."""
-    optimizer = optax.adam(1e-3)
-
-    def step(carry, _):
-        model, state = carry
-        loss, gradient = jax.value_and_grad(lambda m: jnp.mean((forward(m, x) - y) ** 2))(model)
-        updates, state = optimizer.update(gradient, state)
-        return (optax.apply_updates(model, updates), state), loss
-
-    (model, _), losses = jax.lax.scan(step, (model, optimizer.init(model)), None, length=steps)
-    return model, losses
+def _plain(layer: KANLayer, r) -> KANLayer:
+    return _copied(KANLayer, layer, r)
 
 
-def run(name: str, shape, scheme: str, seed: int, steps: int, draws: str, forward) -> dict:
-    """Train one network; its configuration and results as a row."""
-    problem, (G, width, depth) = problems.get(name), shape
+def in_tf32(model: KAN) -> KAN:
+    """The network with residual products rounded."""
+    return KAN.from_layers(_copied(RoundedLayer, layer, layer.r) for layer in model.layers)
+
+
+def in_float32(model: KAN) -> KAN:
+    return model
+
+
+def train(specs: list[RunSpec], arithmetic) -> Iterator[dict]:
+    """Train the seeds of one cell together; a row each."""
+    spec = specs[0]
+    problem = problems.get(spec.problem)
+    if spec.reference:
+        problem = problem.with_reference(spec.reference)
     data = problem.arrays("float32")
-    widths = (problem.n_in, *(width,) * depth, 1)
-    start = SCHEMES[scheme]
-    model = KAN(widths, grid=G, init=start, key=jax.random.key(seed), draws=draws)
-    model, losses = trained(model, jnp.asarray(data["x"]), jnp.asarray(data["y"]), steps, forward)
-    losses = np.asarray(losses)
-    return {
-        "problem": name,
-        "scheme": scheme,
-        "alpha": getattr(start, "alpha", None),
-        "beta": getattr(start, "beta", None),
-        "G": G,
-        "width": width,
-        "depth": depth,
-        "seed": seed,
-        "steps": steps,
-        "loss": float(losses[-1]),
-        "late": float(np.median(losses[3 * steps // 4 :])),
-        "l2": float(evaluate(model, problem, data).l2),
+    scheme = init.from_dict({"name": spec.scheme, **spec.scheme_settings})
+    widths = (problem.n_in, *(spec.width,) * spec.depth, problem.n_out)
+    models = [
+        arithmetic(KAN(widths, grid=spec.G, init=scheme, key=jax.random.key(s.seed), draws=s.draws))
+        for s in specs
+    ]
+    population = Population(models, data, objective(problem, spec.rba or "off"))
+    losses = population.advance(spec.steps)[-1]
+    for own, loss, model in zip(specs, losses, population.models(), strict=True):
+        # Published errors are those of the network as it was trained.
+        yield own.to_dict() | {"loss": float(loss), "l2": float(evaluate(model, problem, data).l2)}
+
+
+def chosen_specs(part: str, chosen: argparse.Namespace) -> list[RunSpec]:
+    """The runs of a part, narrowed as asked for."""
+    declared = get(Path(__file__).parent / f"faithfulness-{part}.toml").specs()
+    names = chosen.problems.split(",") if chosen.problems else None
+    schemes = chosen.schemes.split(",") if chosen.schemes else None
+    return [
+        spec.replace(steps=chosen.steps or spec.steps)
+        for spec in declared
+        if spec.draws == chosen.draws
+        and spec.seed < chosen.seeds
+        and (names is None or spec.problem in names)
+        and (schemes is None or spec.scheme in schemes)
+    ]
+
+
+def rows(specs: list[RunSpec], arithmetic, folder: Path) -> list[dict]:
+    """The results of runs; what is not in the folder yet is trained, cell by cell."""
+    files = {
+        spec: folder / f"{arithmetic.__name__}-{spec.problem}-{spec.identity[:16]}.json"
+        for spec in specs
     }
-
-
-def cells(part: str, chosen: argparse.Namespace) -> list[tuple[str, str]]:
-    """The problems and schemes of a part, narrowed as asked for."""
-    study = get(Path(__file__).parent / f"faithfulness-{part}.toml")
-    names = chosen.problems.split(",") if chosen.problems else study.problems
-    known = [axis.name for axis in study.schemes]
-    schemes = chosen.schemes.split(",") if chosen.schemes else known
-    return [(p, s) for p in study.problems if p in names for s in known if s in schemes]
+    waiting: dict[RunSpec, list[RunSpec]] = {}
+    for spec, file in files.items():
+        if not file.exists():
+            waiting.setdefault(spec.replace(seed=0), []).append(spec)
+    for cell in waiting.values():
+        for spec, row in zip(cell, train(cell, arithmetic), strict=True):
+            files[spec].write_text(json.dumps(row))
+    return [json.loads(file.read_text()) for file in files.values()]
 
 
 def main() -> None:
@@ -134,29 +156,22 @@ def main() -> None:
     parser.add_argument("--draws", default="published", choices=DRAWS)
     parser.add_argument("--float32", action="store_true", help="round nothing")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--steps", type=int, help="fewer than a run has, for a trial")
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
-    forward = in_float32 if chosen.float32 else in_tf32
+    arithmetic = in_float32 if chosen.float32 else in_tf32
+    tables = []
     for part in chosen.parts.split(","):
         if part not in PARTS:
             parser.error(f"unknown part {part}; known: {', '.join(PARTS)}")
-        shape = SHAPES[part.rsplit("-", 1)[1]]
-        rows = []
-        for seed in range(chosen.seeds):
-            for problem, scheme in cells(part, chosen):
-                name = f"{forward.__name__}-{chosen.draws}-{part}-{problem}-{scheme}-{seed}"
-                file = chosen.out / f"{name}-{chosen.steps}.json"
-                if not file.exists():
-                    row = run(problem, shape, scheme, seed, chosen.steps, chosen.draws, forward)
-                    file.write_text(json.dumps(row))
-                rows.append(json.loads(file.read_text()))
-        table = compare(part, pd.DataFrame(rows).astype({"alpha": float, "beta": float}))
-        _table(part, table[table["own"].notna()])
-        outside = table[table["inside"].eq(False).fillna(False)]
-        _share(f"{part}, losses alone", table[table["metric"].eq("loss") & table["own"].notna()])
-        print(f"{len(outside)} outside", flush=True)
+        found = pd.DataFrame(rows(chosen_specs(part, chosen), arithmetic, chosen.out))
+        table = compare(part, found.astype({"alpha": float, "beta": float}))
+        tables.append(table[table["own"].notna()])
+        _table(part, tables[-1])
+    _share("\nall", pd.concat(tables))
+    print(flush=True)
 
 
 if __name__ == "__main__":
+    np.seterr(over="ignore")
     main()
