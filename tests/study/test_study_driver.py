@@ -47,6 +47,18 @@ def test_what_always_fails_is_split_and_recorded(kind, reason, tmp_path, notes):
     assert (again.trained, again.failed, again.failed_before) == (0, 0, 3)
     with Store.open(tmp_path) as store:
         assert store.missing(plan.specs, retry_failed=True) == bad
+    other = {"crashing_at_seed_3": "raising_at_seed_3"}.get(kind, "crashing_at_seed_3")
+    again = study.run(
+        plan,
+        tmp_path,
+        executor=lambda: LocalExecutor(2, runner=f"study_fake:{other}"),
+        watcher=notes,
+        retry_failed=True,
+    )
+    assert (again.trained, again.failed) == (0, 3)
+    with Store.open(tmp_path) as store:
+        [told] = study.status(store)["studies"][0]["failures"]
+    assert told["reason"] != reason  # the last one
     cured = study.run(
         plan,
         tmp_path,

@@ -131,6 +131,11 @@ class Store:
         if found is not None:
             run, *old = found
             if outcome.status == "failed":
+                if old[0] == "failed":  # it failed again: the last reason is the one to know
+                    self._connection.execute(
+                        "UPDATE runs SET reason = ?, version = ? WHERE id = ?",
+                        (outcome.reason, outcome.version, run),
+                    )
                 return "kept"
             if old[0] != "failed":
                 if old != [_plain(getattr(outcome, name)) for name in _COMPARED]:
