@@ -10,6 +10,7 @@ import pytest
 
 from kandle import problems
 from kandle._errors import UserError
+from kandle.train import Architecture, train
 
 BOX = [(0, 1), (-1, 1)]
 
@@ -74,6 +75,7 @@ def test_scaled_function_has_the_same_values():
         ({"f": paraboloid, "domain": BOX, "n_train": 0}, "'n_train'.*at least 1"),
         ({"f": paraboloid, "domain": BOX, "n_train": 10.5}, "'n_train'.*an integer"),
         ({"f": paraboloid, "domain": BOX, "n_grid": 1}, "'n_grid'.*at least 2"),
+        ({"f": paraboloid, "domain": BOX, "n_grid": "a"}, "'n_grid'.*at least 2"),
     ],
 )
 def test_wrong_functions(arguments, message):
@@ -130,6 +132,9 @@ def test_pde_with_two_fields():
         ({"second": (1, 1)}, "'second' of PDE 'heat'"),
         ({"first": (0,)}, "among 'first'"),
         ({"collocation": (64,)}, "'collocation' of PDE 'heat'"),
+        ({"collocation": 64}, "'collocation' of PDE 'heat' must be a sequence of integers"),
+        ({"first": 0}, "'first' of PDE 'heat' must be a sequence of integers"),
+        ({"residual": 3}, "'residual' of PDE 'heat' must be a function"),
         ({"n_out": 2}, "condition 'left' of PDE 'heat' must be .*values"),
         (
             {"conditions": [problems.Condition("bad", np.zeros((1, 2)), np.array([[np.nan]]))]},
@@ -145,6 +150,52 @@ def test_wrong_pdes(changes, message):
 def test_wrong_side():
     with pytest.raises(UserError, match="'axis' of condition 'left' must be an input, 0 to 1"):
         problems.side("left", BOX, axis=2, at=0.0, value=0.0)
+    with pytest.raises(UserError, match="'at' of condition 'left' must be in the domain"):
+        problems.side("left", BOX, axis=1, at=5, value=0.0)
+    with pytest.raises(UserError, match=r"'value' of condition 'left' must be .*one a point"):
+        problems.side("left", BOX, axis=1, at=1, value=lambda t, x: np.zeros(3))
+
+
+@pytest.mark.parametrize("rba", ["off", "published", "text"])
+@pytest.mark.parametrize(
+    ("residual", "message"),
+    [
+        (lambda x, d: d.first[0] - 0.1 * d.second[1][..., 0], "one number a point, .* take"),
+        (lambda x, d: (d.first[0] ** 2).mean(), "one number a point"),
+        (lambda x, d: d.second[0][..., 0], "a derivative along input 0 that is not declared"),
+    ],
+)
+def test_a_residual_of_another_shape_is_refused_before_training(residual, message, rba):
+    small = Architecture(width=2, depth=1, grid=3)
+    with pytest.raises(UserError, match=message):
+        train(heat(residual=residual), small, [("glorot", 0)], steps=1, rba=rba)
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        (lambda t, x: np.zeros(7), r"'reference' of PDE 'heat' must be values on the grid"),
+        (lambda t, x: t * x + np.nan, "The reference of PDE 'heat' is not finite"),
+    ],
+)
+def test_a_reference_that_cannot_be_is_told_before_training(reference, message):
+    told = []
+    small = Architecture(width=2, depth=1, grid=3)
+    with pytest.raises(UserError, match=message):
+        train(
+            heat(reference=reference),
+            small,
+            [("glorot", 0)],
+            steps=1,
+            progress=lambda *made: told.append(made),
+        )
+    assert not told
+
+
+def test_a_function_that_cannot_take_arrays_says_so():
+    relu = problems.Function(lambda x: x if x > 0 else 0.0, [(-1, 1)], name="relu")
+    with pytest.raises(UserError, match=r"Function 'relu' of 1 inputs cannot be .* ValueError"):
+        relu.arrays()
 
 
 def test_unknown_name_lists_the_known():
@@ -203,6 +254,13 @@ def test_module_and_object_in_the_current_directory(own_module):
 def test_module_and_object_that_are_not_there(own_module, name, message):
     with pytest.raises(UserError, match=message):
         problems.get(name)
+
+
+def test_a_script_without_a_guard_does_not_end_the_program(tmp_path, monkeypatch):
+    (tmp_path / "my_ending_problems.py").write_text("import sys\nsys.exit(0)\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="importing 'my_ending_problems' ends the program"):
+        problems.get("my_ending_problems:wave")
 
 
 def test_an_error_inside_the_users_module_says_what_and_where(own_module):

@@ -1,5 +1,6 @@
 """Locks, readers beside a writer, and everything that can be wrong with a disk or a file."""
 
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -136,6 +137,23 @@ def test_an_older_format_is_read_as_it_is_and_brought_up_when_written(tmp_path):
         shares = [spectrum.error_share for (spectrum,) in store.spectra().values()]
     assert shares[0] is None
     np.testing.assert_array_equal(shares[1], values / 3)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE curves SET loss = x'66' || randomblob(40)",  # as text
+        "UPDATE curves SET loss = CAST(x'66' || randomblob(40) AS BLOB)",
+        "UPDATE curves SET steps = x''",
+        "UPDATE runs SET configuration = substr(configuration, 2)",
+    ],
+)
+def test_what_cannot_be_unpacked_is_told_as_damage(tmp_path, statement):
+    with contextlib.closing(sqlite3.connect(filled(tmp_path) / "runs.sqlite")) as file:
+        file.execute(statement)
+        file.commit()
+    with Store.open(tmp_path) as store, pytest.raises(StoreError, match="is damaged"):
+        list(store.records())
 
 
 def test_a_store_in_the_making_is_empty_not_damaged(tmp_path):

@@ -181,6 +181,27 @@ def test_what_came_back_is_stored_even_if_the_next_batch_cannot_be_given(plan, t
         assert len(store) == executor.trained > 0
 
 
+def test_an_interrupt_right_after_the_writing_counts_nothing_twice(
+    plan, tmp_path, notes, monkeypatch
+):
+    add_many, calls = Store.add_many, []
+
+    def interrupted(store, runs, **options):
+        add_many(store, runs, **options)
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Store, "add_many", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        study.run(
+            plan, tmp_path, executor=lambda: InlineExecutor("study_fake:train"), watcher=notes
+        )
+    with Store.open(tmp_path) as store:
+        [(done,)] = store.query("SELECT done FROM sessions")
+        assert done == len(store) > 0
+
+
 def test_a_run_that_goes_on_knows_the_best_so_far(plan, tmp_path, notes):
     def go():
         study.run(

@@ -163,6 +163,34 @@ def test_columns_that_mean_nothing_are_left_out(tmp_path):
             "row 1: 'alpha' must be a finite number",
         ),
         (
+            HEADER + "\npdes,burgers,baseline,,,5,8,2,99999999999999999999,0.1,0.5\n",
+            "row 1: 'seed' must be a whole number",
+        ),
+        (
+            HEADER + ",draws\npdes,burgers,baseline,,,5,8,2,0,0.1,0.5,foo\n",
+            "row 1: 'draws' must be one of independent, published. Got 'foo'",
+        ),
+        (
+            HEADER + ",dtype\npdes,burgers,baseline,,,5,8,2,0,0.1,0.5,float16\n",
+            "row 1: 'dtype' must be one of float32, float64",
+        ),
+        (
+            HEADER + ",steps\npdes,burgers,baseline,,,5,8,2,0,0.1,0.5,-5\n",
+            "row 1: 'steps' must be a whole number of at least 1",
+        ),
+        (
+            HEADER + ",settings\npdes,burgers,baseline,,,5,8,2,0,0.1,0.5,not json\n",
+            "row 1: 'settings' must be a dict in JSON",
+        ),
+        (
+            HEADER + ",loss\npdes,burgers,baseline,,,5,8,2,0,0.1,0.5,0.1\n",
+            "has the column 'loss' more than once",
+        ),
+        (
+            HEADER + "\npdes,burgers,baseline,,,5,8,2,0,0.1," + "5" * 200000 + "\n",
+            "row 1: field larger than field limit",
+        ),
+        (
             HEADER + ",status\npdes,burgers,baseline,,,5,8,2,0,0.1,0.5,good\n",
             "'status' must be one of ok, diverged, failed. Got 'good'",
         ),

@@ -104,6 +104,23 @@ def test_a_bare_file_takes_the_defaults(write):
     assert specs[0] == study.RunSpec("bare", "f1", "baseline", 5, 2, 1, 0)
 
 
+def test_a_misspelt_key_is_told_before_the_one_that_is_missing_for_it(write):
+    with pytest.raises(UserError, match=r"Unknown key in .*'schems'. Did you mean 'schemes'"):
+        study.get(write(BARE.replace("schemes", "schems")))
+
+
+def test_seeds_that_no_key_has_are_refused(write):
+    text = BARE.replace('["baseline"]', '[{ name = "baseline", seeds = [4294967296] }]')
+    with pytest.raises(UserError, match=r"'seeds' must be .* from 0 to 2³² - 1"):
+        study.get(write(text))
+
+
+def test_optimizers_told_twice_make_a_run_once(write):
+    twice = "[[optimizers]]\nname = 'adam'\n[[optimizers]]\nlearning_rate = [1e-3, 1e-2]\n"
+    found = study.get(write(BARE + twice))
+    assert len(found.specs()) == len(set(found.specs())) == len(found) == 2 * 5
+
+
 def test_built_in_studies_are_of_the_same_form():
     for name, declaration in DECLARATIONS.items():
         assert declare({"name": name, **declaration}) == study.get(name)
@@ -140,6 +157,14 @@ def test_built_in_studies_are_of_the_same_form():
         (
             "[scales.smoke]\nseeds = { baselin = 2 }",
             "Unknown scheme in {file}: scale 'smoke': seeds: 'baselin'. Did you mean 'baseline'?",
+        ),
+        (
+            "[[optimizers]]\nschedule = { name = 'exponential', factor = nan, every = 50 }",
+            "{file}: optimizer 1: schedule: 'factor' must be a finite number",
+        ),
+        (
+            "[[optimizers]]\nschedule = { name = 'exponential', factor = 1979-05-27 }",
+            "{file}: optimizer 1: schedule: 'factor' must be a finite number",
         ),
         (
             "[[optimizers]]\narguments = { b1 = 1979-05-27 }",

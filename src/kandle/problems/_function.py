@@ -58,8 +58,9 @@ class Function:
             value = getattr(self, field)
             if not isinstance(value, numbers.Integral) or value < 1:
                 raise must(f"'{field}' of Function {name!r}", "an integer of at least 1", value)
-        if self.n_grid is not None and self.n_grid < 2:
-            raise must(f"'n_grid' of Function {name!r}", "at least 2", self.n_grid)
+        n_grid = 2 if self.n_grid is None else self.n_grid
+        if not isinstance(n_grid, numbers.Integral) or n_grid < 2:
+            raise must(f"'n_grid' of Function {name!r}", "an integer of at least 2", n_grid)
 
     @property
     def n_in(self) -> int:
@@ -71,9 +72,10 @@ class Function:
         columns = tuple(x.T)
         try:
             y = np.asarray(self.f(*columns), np.float64)
-        except TypeError as error:
+        except Exception as error:
             raise UserError(
-                f"Function {self.name!r} of {self.n_in} inputs cannot be evaluated: {error}."
+                f"Function {self.name!r} of {self.n_in} inputs cannot be evaluated: "
+                f"{type(error).__name__}: {error}."
             ) from error
         if y.shape not in ((), (len(x),)):
             raise UserError(

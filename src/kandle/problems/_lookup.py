@@ -53,6 +53,11 @@ def _imported(name: str) -> Any:
             raise UserError(
                 f"Problem {name!r}: there is no module {error.name!r} here or installed."
             ) from None
+        except SystemExit:
+            raise UserError(
+                f"Problem {name!r}: importing {module_name!r} ends the program: it calls sys.exit, "
+                "which belongs behind 'if __name__ == \"__main__\":'."
+            ) from None
         except Exception as error:
             at = traceback.extract_tb(error.__traceback__)[-1]
             # A syntax error says itself where it is.

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -50,10 +50,16 @@ def side(
     box = checked_domain(domain, f"condition {name!r}")
     if not 0 <= axis < len(box):
         raise must(f"'axis' of condition {name!r}", f"an input, 0 to {len(box) - 1}", axis)
+    lo, hi = box[axis]
+    if not lo <= at <= hi:
+        raise must(f"'at' of condition {name!r}", f"in the domain, {lo:g} to {hi:g}", at)
     axes = [np.linspace(lo, hi, n) for lo, hi in box]
     axes[axis] = np.array([float(at)])
     points = mesh(axes)
     u = np.asarray(value(*points.T) if callable(value) else value, np.float64)
+    if u.shape not in ((), (1,), (len(points),)):
+        requirement = f"a number, or one a point: {(len(points),)}"
+        raise must(f"'value' of condition {name!r}", requirement, f"an array of {u.shape}")
     return Condition(name, points, np.broadcast_to(u, len(points))[:, None])
 
 
@@ -109,6 +115,12 @@ class PDE:
     def __post_init__(self):
         what = f"PDE {self.name!r}"
         domain = checked_domain(self.domain, what)
+        if not callable(self.residual):
+            raise must(f"'residual' of {what}", "a function of points and field", self.residual)
+        for several in ("first", "second", "collocation", "n_evaluation"):
+            given = getattr(self, several)
+            if isinstance(given, str) or not isinstance(given, Iterable):
+                raise must(f"'{several}' of {what}", "a sequence of integers", given)
         set_field = functools.partial(object.__setattr__, self)
         set_field("domain", domain)
         set_field("conditions", tuple(self.conditions))
@@ -179,7 +191,13 @@ class PDE:
         shape: tuple[int, ...] = tuple(len(axis) for axis in axes)
         if self.n_out > 1:
             shape = (*shape, self.n_out)
-        u = np.broadcast_to(u, shape).reshape(-1, self.n_out)
+        try:
+            u = np.broadcast_to(u, shape).reshape(-1, self.n_out)
+        except ValueError:
+            requirement = f"values on the grid, {shape}"
+            raise must(f"'reference' of PDE {self.name!r}", requirement, u.shape) from None
+        if not np.isfinite(u).all():
+            raise UserError(f"The reference of PDE {self.name!r} is not finite everywhere.")
         u.flags.writeable = False
         return x, u
 

@@ -9,6 +9,11 @@ import zlib
 
 import numpy as np
 
+
+class Unreadable(ValueError):
+    """Bytes that `pack` did not make."""
+
+
 _FLOATS = {"f": "<f4", "d": "<f8"}
 
 
@@ -23,7 +28,10 @@ def pack(array: np.ndarray) -> bytes:
 
 def unpack(blob: bytes) -> np.ndarray:
     """The array that `pack` was given."""
-    letter, data = chr(blob[0]), zlib.decompress(blob[1:])
-    if letter == "i":
-        return np.cumsum(np.frombuffer(data, "<i4"), dtype=np.int32)
-    return np.frombuffer(data, _FLOATS[letter]).copy()
+    try:
+        letter, data = chr(blob[0]), zlib.decompress(blob[1:])
+        if letter == "i":
+            return np.cumsum(np.frombuffer(data, "<i4"), dtype=np.int32)
+        return np.frombuffer(data, _FLOATS[letter]).copy()
+    except (zlib.error, KeyError, IndexError, TypeError, ValueError) as error:
+        raise Unreadable(f"an array cannot be read: {error}") from None

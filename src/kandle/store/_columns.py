@@ -17,19 +17,21 @@ CONFIGURATION = (
     *("optimizer", "learning_rate", "schedule", "dtype", "rba", "gain", "reference"),
 )
 RESULTS = ("status", "diverged_at", "loss", "l2", "l2_robust", "test_mse", "wall_s")
-# What makes the configuration whole, and where a row comes from.
+# What makes the configuration whole …
+WHOLE = (
+    "settings",
+    "optimizer_arguments",
+    "domain",
+    "residual",
+    "bias",
+    "curve",
+    "checkpoints",
+    "draws",
+    "replicate",
+)
+# … and where a row comes from.
 FURTHER = (
-    *(
-        "settings",
-        "optimizer_arguments",
-        "domain",
-        "residual",
-        "bias",
-        "curve",
-        "checkpoints",
-        "draws",
-        "replicate",
-    ),
+    *WHOLE,
     *("machine", "backend", "version", "reason", "identity"),
 )
 COLUMNS = (*CONFIGURATION, *RESULTS, *FURTHER)

@@ -1,11 +1,13 @@
 """What can go wrong with a store, in words."""
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from kandle._errors import UserError
+from kandle.store._blobs import Unreadable
 
 
 class StoreError(UserError):
@@ -22,9 +24,13 @@ def damaged(path: Path, detail: object) -> StoreError:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors on `path` into a StoreError that says what happened and what to do."""
+    """Turn errors of reading and writing `path` into a StoreError that says what happened and
+    what to do.
+    """
     try:
         yield
+    except (Unreadable, json.JSONDecodeError) as error:
+        raise damaged(path, error) from error
     except sqlite3.Error as error:
         raise _explain(path, error) from error
 
@@ -40,6 +46,8 @@ def _explain(path: Path, error: sqlite3.Error) -> StoreError:
         return StoreError(f"{path} is read-only: it can be read, but not written ({error}).")
     if name.startswith("SQLITE_CANTOPEN"):
         return StoreError(f"{path} cannot be opened ({error}).")
-    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")) or "malformed" in str(error):
+    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")) or any(
+        sign in str(error) for sign in ("malformed", "Could not decode")
+    ):
         return damaged(path, error)
     return StoreError(f"{path}: {error}.")

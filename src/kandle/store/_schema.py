@@ -6,7 +6,7 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
-from kandle.store._columns import CONFIGURATION, RESULTS
+from kandle.store._columns import CONFIGURATION, LATER, RESULTS, WHOLE
 from kandle.store._errors import StoreError, damaged, explained
 from kandle.store._place import on_network
 
@@ -14,7 +14,15 @@ FILE = "runs.sqlite"
 VERSION = 2  # 1 had no `error_share` in `spectra`
 _APPLICATION = 0x4B414E44  # "KAND": tells a store from any other SQLite file
 
-_VIEW = ", ".join(f"json_extract(configuration, '$.{name}') AS {name}" for name in CONFIGURATION)
+
+def _extracted(name: str) -> str:
+    found = f"json_extract(configuration, '$.{name}')"
+    if name in LATER:
+        found = f"coalesce({found}, '{LATER[name]}')"
+    return f"{found} AS {name}"
+
+
+_VIEW = ", ".join((*map(_extracted, CONFIGURATION), *RESULTS, *map(_extracted, WHOLE), "identity"))
 
 _TABLES = f"""
 CREATE TABLE runs (
@@ -51,7 +59,7 @@ CREATE TABLE sessions (
     done INTEGER NOT NULL,
     ended TEXT NOT NULL DEFAULT ''
 );
-CREATE VIEW results AS SELECT {_VIEW}, {", ".join(RESULTS)}, identity FROM runs;
+CREATE VIEW results AS SELECT {_VIEW} FROM runs;
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {VERSION};
 """

@@ -104,15 +104,25 @@ class Store:
         self.add_many([(spec, outcome)])
 
     def add_many(self, runs: Iterable[tuple[Run, Outcome]], *, session: int | None = None) -> None:
-        """Store finished runs in one transaction: all of them, or none."""
+        """Store finished runs in one transaction: all of them, or none.
+
+        A run that failed again keeps its last reason. What is there already is not counted.
+        """
         with self.transaction():
             stored = 0
             for spec, outcome in runs:
-                if self.put(spec.identity, spec.to_dict(), outcome) == "conflict":
+                put = self.put(spec.identity, spec.to_dict(), outcome)
+                if put == "conflict":
                     raise StoreError(
                         f"{self.path} holds other results for run {spec.identity[:12]}."
                     )
-                stored += 1
+                if put == "kept" and outcome.status == "failed":
+                    self._connection.execute(
+                        "UPDATE runs SET reason = ?, version = ? "
+                        "WHERE identity = ? AND status = 'failed'",
+                        (outcome.reason, outcome.version, spec.identity),
+                    )
+                stored += put == "added"
             if session is not None:
                 self._connection.execute(
                     "UPDATE sessions SET done = done + ? WHERE id = ?", (stored, session)
@@ -131,11 +141,6 @@ class Store:
         if found is not None:
             run, *old = found
             if outcome.status == "failed":
-                if old[0] == "failed":  # it failed again: the last reason is the one to know
-                    self._connection.execute(
-                        "UPDATE runs SET reason = ?, version = ? WHERE id = ?",
-                        (outcome.reason, outcome.version, run),
-                    )
                 return "kept"
             if old[0] != "failed":
                 if old != [_plain(getattr(outcome, name)) for name in _COMPARED]:
@@ -235,7 +240,8 @@ class Store:
         columns: dict[str, list] = (
             dict(zip(stored, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
         )
-        parsed = json.loads(f"[{','.join(columns.pop('configuration', []))}]")
+        with explained(self.path):
+            parsed = json.loads(f"[{','.join(columns.pop('configuration', []))}]")
         for name in COLUMNS:
             if name not in columns:
                 columns[name] = [row[name] if name in row else LATER[name] for row in parsed]
@@ -247,7 +253,8 @@ class Store:
         """
         select = "SELECT identity, steps, curves.loss FROM curves JOIN runs ON run = id"
         rows = self._selected(select, identities)
-        return {identity: Curve(unpack(steps), unpack(loss)) for identity, steps, loss in rows}
+        with explained(self.path):
+            return {identity: Curve(unpack(steps), unpack(loss)) for identity, steps, loss in rows}
 
     def spectra(self, identities: Iterable[str] | None = None) -> dict[str, list[Spectrum]]:
         """The kernel spectra of the runs (of all by default), by identity, in order of block and
@@ -258,12 +265,12 @@ class Store:
             "JOIN runs ON run = id"
         )
         found: dict[str, list[Spectrum]] = {}
-        for identity, block, step, *packed in self._selected(
-            select, identities, "ORDER BY run, block, step"
-        ):
-            values, share = (None if blob is None else unpack(blob) for blob in packed)
-            assert values is not None
-            found.setdefault(identity, []).append(Spectrum(block, step, values, share))
+        rows = self._selected(select, identities, "ORDER BY run, block, step")
+        with explained(self.path):
+            for identity, block, step, *packed in rows:
+                values, share = (None if blob is None else unpack(blob) for blob in packed)
+                assert values is not None
+                found.setdefault(identity, []).append(Spectrum(block, step, values, share))
         return found
 
     def _selected(
@@ -294,7 +301,9 @@ class Store:
                     curve=curves.get(identity),
                     spectra=tuple(spectra.get(identity, ())),
                 )
-                yield identity, json.loads(configuration), outcome
+                with explained(self.path):
+                    parsed = json.loads(configuration)
+                yield identity, parsed, outcome
             last = rows[-1][0]
 
 

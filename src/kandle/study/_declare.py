@@ -46,7 +46,7 @@ _STUDY = {
 }
 _SCHEME = {
     "name": form.text,
-    "seeds": form.either(form.positive, form.several(form.natural)),
+    "seeds": form.either(form.positive, form.several(form.seed)),
 }
 _OPTIMIZER = {
     "name": form.text,
@@ -99,10 +99,13 @@ def declare(given: Mapping[str, Any], *, source: str = "", default_name: str = "
             optional[field] = form.listed(given[key])
     if "optimizers" in given:
         tables = enumerate(given["optimizers"], 1)
+        # Two tables may say the same in different words: a run is made once.
         optional["optimizers"] = tuple(
-            choice
-            for i, table in tables
-            for choice in _optimizers(f"{place}optimizer {i}: ", table)
+            dict.fromkeys(
+                choice
+                for i, table in tables
+                for choice in _optimizers(f"{place}optimizer {i}: ", table)
+            )
         )
     return Study(
         name=given.get("name", default_name),
@@ -155,6 +158,9 @@ def _optimizers(place: str, given: Mapping[str, Any]) -> list[OptimizerChoice]:
     form.check(place, given, _OPTIMIZER)
     for arguments in form.listed(given.get("arguments", {})):
         form.check(f"{place}arguments: ", arguments, {}, others=form.scalar)
+    for schedule in form.listed(given.get("schedule", "constant")):
+        if not isinstance(schedule, str):
+            form.check(f"{place}schedule: ", schedule, {}, others=form.plain)
     return [
         OptimizerChoice(
             given.get("name", "adam"),

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import io
 import itertools
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -114,11 +115,20 @@ def _from_csv(path: Path) -> tuple[list[str], Iterator[Row]]:
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text: {error}.") from None
     header = next(csv.reader(io.StringIO(text, newline="")), [])
+    for column in header:
+        if column in COLUMNS and header.count(column) > 1:
+            raise UserError(f"{path} has the column {column!r} more than once.")
 
     def rows() -> Iterator[Row]:
         lines = csv.reader(io.StringIO(text, newline=""))
         next(lines)
-        for number, line in enumerate(lines, 1):
+        for number in itertools.count(1):
+            try:
+                line = next(lines)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                raise UserError(f"{path}, row {number}: {error}.") from None
             if not line:
                 continue
             if len(line) != len(header):
@@ -161,14 +171,15 @@ def _value(place: str, column: str, value: Any) -> Any:
             return None if math.isnan(number) else number
         if kind in ("int64", "Int64"):
             # Other programs write whole numbers as 5.0 where a column has gaps.
-            if isinstance(value, int) or (isinstance(value, str) and value.lstrip("-").isdigit()):
-                return int(value)
-            if float(value) != int(float(value)):
+            text = isinstance(value, str) and value.lstrip("-").isdigit()
+            exact = text or isinstance(value, int)
+            number = int(value) if exact else int(float(value))
+            if not -(2**63) <= number < 2**63 or not (exact or number == float(value)):
                 raise ValueError
-            return int(float(value))
+            return number
         if kind == "bool":
             return {"true": True, "false": False}[str(value).lower()]
-    except (ValueError, KeyError, OverflowError):
+    except (ValueError, KeyError, OverflowError, TypeError):
         words = {"float64": "a number", "bool": "True or False"}.get(kind, "a whole number")
         raise must(f"{place}'{column}'", words, value) from None
     return str(value)
@@ -183,9 +194,19 @@ def _spec(place: str, row: Row) -> RunSpec:
     given = {name: value for name, value in row.items() if name in FIELDS}
     # A row with an identity was exported by Kandle: its configuration is whole, and empty means
     # empty.
-    for name, least in (("G", 1), ("width", 1), ("depth", 1), ("seed", 0)):
-        if row[name] < least:
+    for name, least in _LEAST.items():
+        if row.get(name, least) < least:
             raise must(f"{place}'{name}'", f"a whole number of at least {least}", row[name])
+    for name, known in _KNOWN.items():
+        if row.get(name, known[0]) not in known:
+            raise must(f"{place}'{name}'", f"one of {', '.join(known)}", row[name])
+    for name, kind in _JSON.items():
+        try:
+            valid = isinstance(json.loads(row[name]), kind) if name in row else True
+        except ValueError:
+            valid = False
+        if not valid:
+            raise must(f"{place}'{name}'", f"a {kind.__name__} in JSON", row[name])
     for name in ("alpha", "beta", "gain", "learning_rate"):
         if not math.isfinite(row.get(name, 0.0)):
             raise must(f"{place}'{name}'", "a finite number", row[name])
@@ -202,6 +223,15 @@ def _spec(place: str, row: Row) -> RunSpec:
     return spec
 
 
+_LEAST = {"seed": 0, "replicate": 0} | dict.fromkeys(
+    ("G", "width", "depth", "degree", "steps", "diverged_at"), 1
+)
+_KNOWN = {
+    "dtype": ("float32", "float64"),
+    "draws": ("independent", "published"),
+    "curve": ("log", "all"),
+}
+_JSON = {"settings": dict, "optimizer_arguments": dict, "domain": list, "checkpoints": list}
 _EMPTY = dict.fromkeys(("rba", "reference", "settings", "optimizer_arguments", "checkpoints"), "")
 
 

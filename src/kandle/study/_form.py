@@ -32,6 +32,7 @@ positive = Kind("a whole number of at least 1", lambda value: _is_whole(value, 1
 natural = Kind("a whole number of at least 0", lambda value: _is_whole(value, 0))
 degree = Kind("a whole number from 1 to 5", lambda value: _is_whole(value, 1) and value <= 5)
 number = Kind("a finite number", _is_number)
+seed = Kind("a whole number from 0 to 2³² - 1", lambda value: _is_whole(value, 0) and value < 2**32)
 rate = Kind("a positive number", lambda value: _is_number(value) and value > 0)
 truth = Kind("true or false", lambda value: isinstance(value, bool))
 table = Kind("a table", lambda value: isinstance(value, Mapping))
@@ -39,6 +40,17 @@ scalar = Kind(
     "a finite number, text or true/false",
     lambda value: isinstance(value, str | bool) or _is_number(value),
 )
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return scalar.accepts(value)
+
+
+plain = Kind(f"{scalar.words}, or a list or table of such", _is_plain)
 interval = Kind(
     "two finite numbers, the lower first",
     lambda value: (
@@ -96,12 +108,15 @@ def check(
     `place` begins each error (`study.toml: `, `study.toml: scheme 2: `); keys that are not in
     `kinds` are errors, or must be of kind `others` where that is given.
     """
+    # A key that is misspelt is the better thing to hear than one that is missing for it.
+    for key in given:
+        if others is None and key not in kinds:
+            raise unknown(f"key in {place.removesuffix(': ')}:", key, kinds)
     for key in required:
         if key not in given:
             raise must(f"{place}'{key}'", f"given: {kinds[key].words}", None)
     for key, value in given.items():
-        kind = kinds.get(key, others)
-        if kind is None:
-            raise unknown(f"key in {place.removesuffix(': ')}:", key, kinds)
+        kind = kinds.get(key) or others
+        assert kind is not None
         if not kind.accepts(value):
             raise must(f"{place}'{key}'", kind.words, value)

@@ -76,13 +76,18 @@ def train(
         'ok'
     """
     problem = problems.get(problem)
-    members = [m if isinstance(m, Member) else Member(*m) for m in members]
+    members = _check_members(members)
     steps = _check_steps(problem.default_steps if steps is None else steps)
     _check_names(dtype, rba, draws, curve)
     checkpoints = _check_checkpoints(checkpoints, steps, on_checkpoint)
     if not isinstance(architecture, Architecture):
         raise must("'architecture' of train", "an Architecture", architecture)
     optimizer = as_optimizer(optimizer)
+    if optimizer.arguments:
+        optimizer.try_out()
+    if progress is not None and not callable(progress):
+        raise must("'progress' of train", "a function, or None", progress)
+    problem.evaluation()  # an error in the reference is to be known before the training
 
     # A layer that standardises its basis is another program, hence another batch.
     groups: dict[bool, dict[int, Member]] = {}
@@ -127,6 +132,17 @@ def _reporting(progress: Progress | None) -> Iterator[Progress]:
         yield lambda done, total, losses: None
 
 
+def _check_members(members: Any) -> list[Member]:
+    requirement = "a sequence of Member(scheme, seed), or of such pairs"
+    if isinstance(members, str | Member) or not isinstance(members, Iterable):
+        raise must("'members' of train", requirement, members)
+    given = list(members)
+    pairs = [m for m in given if not isinstance(m, Member)]
+    if any(isinstance(m, str) or not isinstance(m, Sequence) or len(m) != 2 for m in pairs):
+        raise must("'members' of train", requirement, given)
+    return [m if isinstance(m, Member) else Member(*m) for m in given]
+
+
 def _check_steps(steps: Any) -> int:
     if isinstance(steps, bool) or not isinstance(steps, numbers.Integral) or steps < 1:
         raise must("'steps' of train", "an integer of at least 1", steps)
@@ -147,6 +163,8 @@ def _check_names(dtype: Any, rba: Any, draws: Any, curve: Any) -> None:
 def _check_checkpoints(
     checkpoints: Sequence[int], steps: int, on_checkpoint: OnCheckpoint | None
 ) -> tuple[int, ...]:
+    if isinstance(checkpoints, str) or not isinstance(checkpoints, Iterable):
+        raise must("'checkpoints' of train", f"integers from 0 to steps = {steps}", checkpoints)
     given = tuple(checkpoints)
     whole = all(isinstance(c, numbers.Integral) and not isinstance(c, bool) for c in given)
     if not whole or any(not 0 <= c <= steps for c in given):

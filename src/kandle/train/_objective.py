@@ -17,6 +17,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from kandle import kernels
+from kandle._errors import UserError, must
 from kandle.nn import KAN
 from kandle.train._rba import Variant, attend
 
@@ -112,7 +113,23 @@ class Solve:
     def residuals(self, model: KAN, data: Data) -> dict[str, Float[Array, " N"]]:
         """`pde` at the collocation points and `bc` at the condition points."""
         x = data["collocation"]
-        pde = self.residual(x, model.derivatives(x, self.first, self.second))
+        try:
+            pde = self.residual(x, model.derivatives(x, self.first, self.second))
+        except KeyError as error:
+            if error.args[0] not in range(x.shape[-1]):
+                raise
+            declared = f"first = {self.first}, second = {self.second}"
+            raise UserError(
+                f"The residual of the PDE reads a derivative along input {error} that is not "
+                f"declared: {declared}."
+            ) from None
+        if jnp.shape(pde) not in ((len(x),), (len(x), 1)):
+            raise must(
+                "The residual of a PDE",
+                f"one number a point, {(len(x),)} (u and its derivatives are (N, n_out): take "
+                "[..., 0])",
+                f"an array of {jnp.shape(pde)}",
+            )
         return {"pde": jnp.ravel(pde), "bc": jnp.ravel(model(data["points"]) - data["values"])}
 
     def loss(
