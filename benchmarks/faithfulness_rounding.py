@@ -5,9 +5,9 @@
 GPUs multiply float32 matrices in TF32 unless told otherwise: factors keep 10 bits of mantissa,
 about three digits, and sums stay in float32. Here networks start as the published ones did
 (`draws="published"`) and train with the product r R(x) of every residual in TF32, forwards and
-backwards, and all else in float32. That one product is enough to raise losses to the published
-ones, and those of LeCun-normalized networks to a floor that all seeds share. With the splines' sums
-in TF32 as well they would come out several times too high.
+backwards, and all else in float32. On large networks that raises losses to, or close to, the
+published ones, and those of LeCun-normalized networks to a floor. With the splines' weights rounded
+as well they come out several times too high: what was published lies in between.
 
 Every run is kept in DIR: the same command goes on where it was stopped, and several may share it.
 `--float32` rounds nothing, `--draws independent` starts as Kandle does.
