@@ -76,6 +76,10 @@ class Optimizer:
             {"name": "cosine_decay", "decay_steps": 2000}.
         arguments: further arguments of the optimizer, by name.
 
+    All weights of a network are one vector to the optimizer. Those that work element by element
+    (Adam and most others) cannot tell; those that take norms or factors of each array by itself
+    (LAMB, LARS, Fromage, NovoGrad, Adafactor, SM3) take them of the whole network.
+
     Example:
         >>> Optimizer("adamw", arguments={"weight_decay": 1e-3}).to_dict()["arguments"]
         {'weight_decay': 0.001}
