@@ -6,9 +6,14 @@ help must be instant.
 """
 
 import argparse
+import contextlib
 import importlib
+import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
+from types import FrameType
 
 import kandle
 from kandle._errors import MissingExtra, UserError
@@ -42,6 +47,8 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program: 0 for success, 1 for a finished command with failures, 2 for misuse."""
     arguments = build_parser().parse_args(argv)
+    if argv is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
     try:
         return arguments.run(arguments) or 0
     except (UserError, MissingExtra, OSError) as error:
@@ -49,4 +56,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         print("kandle: interrupted", file=sys.stderr)
+        if argv is None:
+            _leave(130)
         return 130
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt where it is heard.
+
+    JAX hooks into garbage collection, and Python drops whatever is raised within such a hook: a
+    Ctrl-C during a long compilation would be lost. It is sent once more a moment later.
+    """
+    if frame is not None and frame.f_code.co_name == "_xla_gc_callback":
+        again = threading.Timer(0.05, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
+        return
+    raise KeyboardInterrupt
+
+
+def _leave(code: int) -> None:
+    """End the process at once: XLA may be computing still, and crashes if Python is taken down
+    around it.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    os._exit(code)
