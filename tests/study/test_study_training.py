@@ -248,7 +248,8 @@ def test_a_run_that_cannot_be_made_fails_with_its_reason_and_exit_code_1(tmp_pat
     assert done.returncode == 1
     assert "2 runs failed" in done.stdout
     told = kandle("study", "status", "--store", tmp_path / "store").stdout
-    assert "failed (2): RuntimeError: no such luck" in told
+    assert "failed (2): UserError: Function 'bad' of 1 inputs cannot be evaluated: " in told
+    assert "RuntimeError: no such luck" in told
 
 
 @pytest.mark.parametrize(
