@@ -20,7 +20,6 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pandas as pd
 from faithfulness import PARTS, _share, _table, compare
 
@@ -173,5 +172,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    np.seterr(over="ignore")
     main()

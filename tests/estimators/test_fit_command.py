@@ -148,6 +148,23 @@ def test_where_to_write_is_checked_before_training(table, tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
+def test_predictions_never_replace_the_data(table, tmp_path, capsys):
+    model = tmp_path / "model.safetensors"
+    assert main(["fit", str(table), "--target", "y", "--steps", "2", "--out", str(model)]) == 0
+    before = table.read_bytes()
+    assert main(["predict", str(model), str(table), "--out", str(table)]) == 2
+    assert "--out must be another file than DATA" in capsys.readouterr().err
+    assert table.read_bytes() == before
+
+
+def test_columns_of_a_parquet_file_may_be_numbers(tmp_path):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)))
+    data, model = tmp_path / "data.parquet", tmp_path / "model.safetensors"
+    frame.to_parquet(data)
+    assert main(["fit", str(data), "--target", "2", "--steps", "2", "--out", str(model)]) == 0
+    assert main(["predict", str(model), str(data), "--out", str(tmp_path / "p.csv")]) == 0
+
+
 def test_prediction_errors(table, tmp_path, capsys):
     out = tmp_path / "m.safetensors"
     main(["fit", str(table), "--target", "y", *FAST, "--steps", "5", "--out", str(out)])

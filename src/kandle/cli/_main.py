@@ -46,10 +46,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program: 0 for success, 1 for a finished command with failures, 2 for misuse."""
-    arguments = build_parser().parse_args(argv)
     if argv is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
     try:
+        arguments = build_parser().parse_args(argv)
         return arguments.run(arguments) or 0
     except (UserError, MissingExtra, OSError) as error:
         print(f"kandle: error: {error}", file=sys.stderr)

@@ -1,6 +1,7 @@
 """`kandle predict`: apply a fitted network to a table."""
 
 import argparse
+import os
 import sys
 
 
@@ -18,9 +19,12 @@ def add(subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from kandle._errors import must
     from kandle.cli._files import check_writable, write_whole
 
     out = check_writable(arguments.out, (".csv",))
+    if out.exists() and os.path.exists(arguments.data) and out.samefile(arguments.data):
+        raise must("--out", "another file than DATA, which it would replace", arguments.out)
     import numpy as np
     import pandas as pd
 

@@ -32,7 +32,7 @@ def read_frame(data: "str | os.PathLike | pd.DataFrame") -> "pd.DataFrame":
     if not path.is_file():
         raise UserError(f"There is no file {str(path)!r}.")
     try:
-        return readers[path.suffix.lower()](path)
+        return read_frame(readers[path.suffix.lower()](path))
     except pd.errors.EmptyDataError:
         raise UserError(f"File {str(path)!r} is empty.") from None
     except UserError:

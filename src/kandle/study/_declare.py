@@ -11,7 +11,7 @@ from kandle._errors import UserError, unknown
 from kandle.study import _form as form
 from kandle.study._axes import KINDS, Axes, shapes
 from kandle.study._catalogue import facts
-from kandle.study._spec import compact
+from kandle.study._spec import DRAWS, compact
 from kandle.study._study import (
     SCALES,
     OptimizerChoice,
@@ -35,7 +35,7 @@ _STUDY = {
     "degrees": form.several(form.degree),
     "dtypes": form.several(form.choice("float32", "float64")),
     "rba": form.one_or_several(form.choice("published", "text", "off")),
-    "draws": form.one_or_several(form.choice("independent", "published")),
+    "draws": form.one_or_several(form.choice(*DRAWS)),
     "references": form.one_or_several(form.text),
     "residual": form.one_or_several(form.text),
     "bias": form.one_or_several(form.truth),

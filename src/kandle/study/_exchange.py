@@ -16,7 +16,7 @@ from typing import Any
 from kandle._errors import UserError, must, unknown
 from kandle.store import COLUMNS, TYPES, Gathered, Outcome, Store, gather
 from kandle.study._builtin import get, names
-from kandle.study._spec import FIELDS, RunSpec
+from kandle.study._spec import DRAWS, FIELDS, RunSpec
 from kandle.study._study import Study
 
 REQUIRED = ("study", "problem", "scheme", "G", "width", "depth", "seed", "loss", "l2")
@@ -228,7 +228,7 @@ _LEAST = {"seed": 0, "replicate": 0} | dict.fromkeys(
 )
 _KNOWN = {
     "dtype": ("float32", "float64"),
-    "draws": ("independent", "published"),
+    "draws": DRAWS,
     "curve": ("log", "all"),
 }
 _JSON = {"settings": dict, "optimizer_arguments": dict, "domain": list, "checkpoints": list}

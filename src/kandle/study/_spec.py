@@ -16,6 +16,9 @@ def compact(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+DRAWS = (LATER["draws"], "published")
+
+
 @dataclass(frozen=True, slots=True)
 class RunSpec:
     """The whole configuration of one training; two runs are the same run if and only if these are
