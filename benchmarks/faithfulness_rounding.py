@@ -24,8 +24,8 @@ import pandas as pd
 from faithfulness import PARTS, _share, _table, compare
 
 from kandle import KAN, KANLayer, init, problems
+from kandle.init import DRAWS
 from kandle.kernels._residual import residual_derivatives
-from kandle.nn import DRAWS
 from kandle.study import RunSpec, get
 from kandle.train import Population, objective
 from kandle.train._evaluation import evaluate

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
+PARTS = ("functions-small", "pdes-small", "feynman-small", "functions-large", "pdes-large")
 
 
 @pytest.fixture(scope="module")
@@ -99,12 +100,15 @@ def test_cells_without_a_published_figure_are_not_judged(faithfulness):
     assert new["inside"].isna().all()
 
 
-@pytest.mark.parametrize("file", sorted(FOLDER.glob("faithfulness-*.toml")), ids=lambda f: f.stem)
-def test_studies_cover_the_published_cells(file, faithfulness):
+@pytest.mark.parametrize("draws", ["published", "independent"])
+@pytest.mark.parametrize("part", PARTS)
+def test_studies_cover_the_published_cells(part, draws, faithfulness):
     from kandle.study import get
 
-    study = get(file)
-    part = file.stem.removeprefix("faithfulness-")
+    study = get(FOLDER / f"{faithfulness.STUDIES[draws]}-{part}.toml")
+    assert {spec.draws for spec in study.specs()} == {draws}
+    if draws == "published":
+        assert {spec.seed for spec in study.specs()} == set(range(43, 48))
     trained = {
         (spec.problem, spec.scheme, spec.alpha, spec.beta)
         if spec.scheme == "power-law"
@@ -120,4 +124,4 @@ def test_studies_cover_the_published_cells(file, faithfulness):
         for row in cells.itertuples()
     }
     assert wanted <= trained
-    assert part in faithfulness.PARTS
+    assert set(PARTS) == set(faithfulness.PARTS)

@@ -8,7 +8,7 @@ Example:
 """
 
 from kandle.init._baseline import Baseline
-from kandle.init._draw import draw_scaled
+from kandle.init._draw import DRAWS, draw_scaled
 from kandle.init._glorot import Glorot
 from kandle.init._lecun import LeCun
 from kandle.init._power_law import PowerLaw
@@ -18,6 +18,7 @@ from kandle.init._scheme import Scheme
 from kandle.splines import Inputs, Moments, Normal, Sample, Uniform
 
 __all__ = [
+    "DRAWS",
     "SCHEMES",
     "Baseline",
     "Glorot",

@@ -9,9 +9,11 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from kandle._errors import UserError, must
+from kandle import _threefry
+from kandle._errors import UserError, must, unknown
 
 Law = Literal["normal", "uniform"]
+DRAWS = ("independent", "published")
 
 
 def draw_scaled(
@@ -24,6 +26,7 @@ def draw_scaled(
     n_basis: int,
     law: Law = "normal",
     dtype: Any = jnp.float32,
+    draws: str = "independent",
 ) -> tuple[
     Float[Array, "n_out n_in"] | None,
     Float[Array, "n_out n_in"],
@@ -42,30 +45,53 @@ def draw_scaled(
         n_in, n_out, n_basis: the layer's shape.
         law: of r, "normal" or "uniform" (on ±√3 σ_r).
         dtype: of the weights.
+        draws: "independent", or "published": the numbers that the paper's runs had from that key.
     """
+    if draws not in DRAWS:
+        raise unknown("draws", draws, DRAWS)
     dtype = _check_dtype(dtype)
     sigma_r = None if sigma_r is None else _check_sigma("sigma_r", sigma_r, dtype)
     sigma_b = _check_sigma("sigma_b", sigma_b, dtype)
-    return _draw(key, sigma_r, sigma_b, (int(n_out), int(n_in), int(n_basis)), law, dtype)
+    shape = int(n_out), int(n_in), int(n_basis)
+    return _draw(key, sigma_r, sigma_b, shape, law, dtype, draws)
 
 
-@functools.partial(jax.jit, static_argnames=("shape", "law", "dtype"))
-def _draw(key: Array, sigma_r, sigma_b, shape: tuple[int, int, int], law: Law, dtype: np.dtype):
+@functools.partial(jax.jit, static_argnames=("shape", "law", "dtype", "draws"))
+def _draw(
+    key: Array,
+    sigma_r,
+    sigma_b,
+    shape: tuple[int, int, int],
+    law: Law,
+    dtype: np.dtype,
+    draws: str,
+):
     n_out, n_in, _ = shape
     # Inside a caller's `jit` these are constants, which XLA would multiply into those of the
     # random numbers, and the last bits would differ from a draw outside it.
     sigma_r, sigma_b = jax.lax.optimization_barrier((sigma_r, sigma_b))
-    key_r, key_b = jax.random.split(key)
     c = jnp.ones((n_out, n_in), dtype)
-    b = sigma_b * jax.random.normal(key_b, shape, dtype)
+    if draws == "published":
+        # jaxKAN numbers the draws of a layer, and its first, of c, is spent on ones.
+        key_r, key_b = (jax.random.fold_in(key, number) for number in (1, 2))
+    else:
+        key_r, key_b = jax.random.split(key)
+    b = sigma_b * _unit(key_b, shape, "normal", dtype, draws)
     if sigma_r is None:
         return None, c, b
+    return sigma_r * _unit(key_r, (n_out, n_in), law, dtype, draws), c, b
+
+
+def _unit(key: Array, shape: tuple[int, ...], law: Law, dtype: np.dtype, draws: str) -> Array:
+    """Numbers of standard deviation one."""
+    end = np.sqrt(3.0)
+    if draws == "published":
+        if law == "normal":
+            return _threefry.normal(key, shape).astype(dtype)
+        return _threefry.uniform(key, shape, -end, end).astype(dtype)
     if law == "normal":
-        unit = jax.random.normal(key_r, (n_out, n_in), dtype)
-    else:
-        end = np.sqrt(3.0)
-        unit = jax.random.uniform(key_r, (n_out, n_in), dtype, minval=-end, maxval=end)
-    return sigma_r * unit, c, b
+        return jax.random.normal(key, shape, dtype)
+    return jax.random.uniform(key, shape, dtype, minval=-end, maxval=end)
 
 
 def _check_dtype(dtype: Any) -> np.dtype:

@@ -81,6 +81,7 @@ class Scheme(abc.ABC):
         residual: Callable | None = jax.nn.silu,
         inputs: Inputs | None = None,
         dtype: Any = jnp.float32,
+        draws: str = "independent",
     ) -> tuple[
         Float[Array, "n_out n_in"] | None,
         Float[Array, "n_out n_in"],
@@ -91,7 +92,7 @@ class Scheme(abc.ABC):
         Args:
             key: the layer's own key; r and b are drawn from two halves of it.
             n_in, n_out, basis, residual, inputs: as for `scales`.
-            dtype: of the weights.
+            dtype, draws: as for `draw_scaled`.
         """
         sigma_r, sigma_b = self._scales(n_in, n_out, basis, residual, inputs)
         return draw_scaled(
@@ -103,6 +104,7 @@ class Scheme(abc.ABC):
             n_basis=basis.n_basis,
             law=self.residual_law,
             dtype=dtype,
+            draws=draws,
         )
 
     def _scales(

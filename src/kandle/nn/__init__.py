@@ -2,12 +2,11 @@
 
 from kandle.nn._derivatives import Derivatives
 from kandle.nn._layer import KANLayer
-from kandle.nn._network import DRAWS, KAN
+from kandle.nn._network import KAN
 from kandle.nn._residuals import RESIDUALS, get_residual
 from kandle.nn._save import load, load_metadata, save
 
 __all__ = [
-    "DRAWS",
     "KAN",
     "RESIDUALS",
     "Derivatives",

@@ -63,11 +63,13 @@ class KANLayer(eqx.Module):
         init: Scheme,
         inputs: Inputs | None = None,
         key: Array,
+        draws: str = "independent",
         dtype: Any = jnp.float32,
         backend: str | None = None,
     ) -> Self:
         """A layer with weights drawn by a scheme, and a bias of zeros."""
-        weights = init.draw(key, n_in, n_out, basis, residual=residual, inputs=inputs, dtype=dtype)
+        options = {"residual": residual, "inputs": inputs, "dtype": dtype, "draws": draws}
+        weights = init.draw(key, n_in, n_out, basis, **options)
         return cls(
             *weights,
             jnp.zeros(n_out, dtype) if bias else None,

@@ -14,14 +14,12 @@ from jaxtyping import Array, ArrayLike, Float
 
 from kandle import kernels
 from kandle._errors import must, unknown
-from kandle.init import Inputs, PowerLaw, Scheme
+from kandle.init import DRAWS, Inputs, PowerLaw, Scheme
 from kandle.init import get as get_scheme
 from kandle.nn._derivatives import Derivatives, check_dimensions, seed_jet
 from kandle.nn._layer import KANLayer, blocks
 from kandle.nn._residuals import get_residual
 from kandle.splines import SplineBasis
-
-DRAWS = ("independent", "published")
 
 
 class KAN(eqx.Module):
@@ -39,8 +37,8 @@ class KAN(eqx.Module):
             over the domain.
         key: a JAX key.
         draws: "independent", each layer from its own part of the key; or "published", every layer
-            from the key itself, as the paper's runs drew: layers then start with the same
-            normal numbers, each as many as it needs, on its own scale.
+            from the key itself, as the paper's runs drew, and the very numbers that they had: those
+            of `jax.random.key(42 + run)`, runs 1 to 5. Layers of one shape start equal then.
         dtype: of the weights.
         backend: of the kernels; None is the best at the time of a call.
 
@@ -88,6 +86,7 @@ class KAN(eqx.Module):
                 init=scheme,
                 inputs=inputs,
                 key=layer_key,
+                draws=draws,
                 dtype=dtype,
                 backend=backend,
             )

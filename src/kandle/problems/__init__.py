@@ -17,6 +17,7 @@ from kandle.problems._helmholtz import HELMHOLTZ
 from kandle.problems._lookup import find
 from kandle.problems._metrics import relative_l2, robust_error
 from kandle.problems._pde import PDE, Condition, side
+from kandle.problems._published import published
 from kandle.problems._scaler import Scaler
 from kandle.problems._table import Table
 
@@ -41,6 +42,7 @@ __all__ = [
     "get",
     "names",
     "numbers",
+    "published",
     "read_frame",
     "relative_l2",
     "robust_error",

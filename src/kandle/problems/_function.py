@@ -25,7 +25,9 @@ class Function:
     - `n_train`, `n_test`: points drawn for training and for a test error;
     - `n_grid`: points along each axis of the evaluation grid, 1,000 in one dimension, 200 in two
       and 30 in three by default. Beyond three a grid says little: 10,000 points are drawn instead;
-    - `axis`: from (low, high, n) to the coordinates of that grid along one input.
+    - `axis`: from (low, high, n) to the coordinates of that grid along one input;
+    - `points`: gives the points (n_train + n_test, n_in), those for training first, where they are
+      not to be drawn.
 
     >>> from kandle import problems
     >>> wave = problems.Function(lambda x, y: x * np.sin(3 * y), [(-1, 1), (-1, 1)], name="wave")
@@ -41,6 +43,7 @@ class Function:
     n_test: int = 1000
     n_grid: int | None = None
     axis: Callable[[float, float, int], np.ndarray] = np.linspace
+    points: Callable[[], ArrayLike] | None = None
     default_steps: int = 2000
 
     kind: ClassVar[str] = "function"
@@ -97,10 +100,18 @@ class Function:
 
         Drawn and evaluated in float64, then rounded: all precisions see the same points.
         """
-        x, y = self.sample(self.n_train + self.n_test)
         n = self.n_train
+        x, y = self.sample(n + self.n_test) if self.points is None else self._given()
         data = {"x": x[:n], "y": y[:n], "x_test": x[n:], "y_test": y[n:]}
         return {name: array.astype(dtype) for name, array in data.items()}
+
+    def _given(self) -> tuple[np.ndarray, np.ndarray]:
+        assert self.points is not None
+        x, shape = np.asarray(self.points(), np.float64), (self.n_train + self.n_test, self.n_in)
+        if x.shape != shape:
+            what = f"What 'points' of Function {self.name!r} returns"
+            raise must(what, f"an array (n_train + n_test, n_in) = {shape}", x.shape)
+        return x, self(x)
 
     def evaluation(self) -> tuple[np.ndarray, np.ndarray]:
         """Where a fit is judged and what is true there: float64 (M, n_in), (M, 1), read-only."""
@@ -129,4 +140,10 @@ class Function:
             return f(*(lo + (hi - lo) * (c + 1) / 2 for c, (lo, hi) in zip(z, domain, strict=True)))
 
         unit = ((-1.0, 1.0),) * self.n_in
-        return dataclasses.replace(self, f=scaled_f, domain=unit, name=f"{self.name}-scaled")
+        points = None if self.points is None else self._scaled_points
+        name = f"{self.name}-scaled"
+        return dataclasses.replace(self, f=scaled_f, domain=unit, name=name, points=points)
+
+    def _scaled_points(self) -> np.ndarray:
+        lo, hi = np.asarray(self.domain).T
+        return 2 * (self._given()[0] - lo) / (hi - lo) - 1

@@ -34,7 +34,8 @@ class RunSpec:
       on G intervals;
     - `seed` keys the weights only: the data depend on the problem alone;
     - `curve`: `"log"` keeps about 200 losses, `"all"` one a step;
-    - `draws`: whether layers start from numbers of their own, as for `kandle.KAN`;
+    - `draws`: "independent", or "published": points and starts of the published runs, as for
+      `kandle.train.train`;
     - `checkpoints`: after how many updates the spectrum of the tangent kernel is taken;
     - `replicate` is 0 for every run Kandle makes and counts repeats of one configuration in
       imported rows.

@@ -21,6 +21,8 @@ def train_batch(specs: Sequence[RunSpec]) -> list[Outcome]:
     problem = problems.get(spec.problem)
     if spec.reference:
         problem = problem.with_reference(spec.reference)
+    if spec.draws == "published":
+        problem = problems.published(problem)
     checkpoints = json.loads(spec.checkpoints) if spec.checkpoints else []
     results = train(
         problem,

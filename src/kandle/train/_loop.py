@@ -10,9 +10,8 @@ import numpy as np
 
 from kandle import kernels, problems
 from kandle._errors import must, unknown
-from kandle.init import Scheme
+from kandle.init import DRAWS, Scheme
 from kandle.init import get as get_scheme
-from kandle.nn import DRAWS
 from kandle.train._architecture import Architecture
 from kandle.train._batch import OnCheckpoint, Settings, train_batch
 from kandle.train._objective import objective
@@ -55,8 +54,8 @@ def train(
         optimizer: how weights are updated; an `Optimizer`, its name or its fields.
         dtype: "float32" or "float64"; double precision is on for the training alone.
         rba: residual-based attention of a PDE's points, "published", "text" or "off".
-        draws: whether layers start from numbers of their own, "independent", or "published", as for
-            `kandle.KAN`.
+        draws: "independent", or "published": starts as for `kandle.KAN`, and the points of
+            `kandle.problems.published`. Seeds 43 to 47 are the published runs 1 to 5 then.
         curve: keep the loss of about 200 log-spaced steps ("log") or of every one ("all").
         keep_weights: whether results hold the trained models.
         checkpoints: numbers of updates after which `on_checkpoint` is called.
@@ -75,10 +74,12 @@ def train(
         >>> result.status
         'ok'
     """
+    _check_names(dtype, rba, draws, curve)
     problem = problems.get(problem)
+    if draws == "published":
+        problem = problems.published(problem)
     members = _check_members(members)
     steps = _check_steps(problem.default_steps if steps is None else steps)
-    _check_names(dtype, rba, draws, curve)
     checkpoints = _check_checkpoints(checkpoints, steps, on_checkpoint)
     if not isinstance(architecture, Architecture):
         raise must("'architecture' of train", "an Architecture", architecture)
