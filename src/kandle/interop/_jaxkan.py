@@ -18,7 +18,13 @@ from jaxkan.models.KAN import KAN as JaxKAN
 from kandle._errors import UserError, must
 from kandle.init import Inputs, Scheme, draw_scaled
 from kandle.interop._report import Report, layer_report
-from kandle.interop._scales import check_inputs, check_scheme, check_seed, layer_scales
+from kandle.interop._scales import (
+    check_inputs,
+    check_scheme,
+    check_seed,
+    layer_scales,
+    naming,
+)
 from kandle.interop._spline import Residual, SplineLayer
 from kandle.nn import KAN, KANLayer
 from kandle.splines import SplineBasis
@@ -44,8 +50,8 @@ def initialize(
             parts that are not known keep their weights and are named in a warning.
         scheme: of `kandle.init`, or its name; LeCun-normalized is refused.
         key: a JAX key, or an integer to make one of; each layer draws from its own part of it.
-        seed: an integer, in place of the key. Without either the seed is 0: JAX has no global
-            generator, so that two calls alike give the same weights.
+        seed: an integer from -2**63 to 2**63 - 1, in place of the key. Without either the seed is
+            0: JAX has no global generator, so that two calls alike give the same weights.
         inputs: the distribution that the scheme assumes for every layer's inputs; None is uniform
             over the domain of each layer's own grid.
     """
@@ -61,8 +67,9 @@ def initialize(
         )
     reports, drawn = [], []
     for (name, part), layer_key in zip(known, jax.random.split(key, len(known)), strict=True):
-        layer = _describe(part)
-        sigma_r, sigma_b = layer_scales(found, layer, inputs)
+        with naming(name):
+            layer = _describe(part)
+            sigma_r, sigma_b = layer_scales(found, layer, inputs)
         dtype = part.c_basis[...].dtype
         drawn.append(_draw(layer_key, found, layer, sigma_r, sigma_b, dtype))
         reports.append(layer_report(name, type(part).__name__, layer, sigma_r, sigma_b))
@@ -166,7 +173,7 @@ def _knots(part: Any) -> np.ndarray:
     if isinstance(part.grid, BaseGrid):
         knots = knots.reshape(part.n_out, part.n_in, -1)
         if not (knots == knots[0]).all():
-            raise UserError("A layer whose outputs have different grids cannot be initialized.")
+            raise UserError("its outputs have grids that differ, and a start is for one an input.")
         knots = knots[0]
     return knots
 
