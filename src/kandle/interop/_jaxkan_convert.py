@@ -54,7 +54,7 @@ def to_kandle(model: Any, *, knots: str = "uniform") -> KAN:
         knots: "uniform", those that Kandle's kernels are made for; or "kept", the very knots of
             jaxKAN, rounding included, on which the network is evaluated by recursion (backend
             "reference"). It is slower and cannot be saved. In double precision, for x of float64,
-            its outputs are those of jaxKAN to 1e-12; in float32 they agree to 3e-6 and 2e-5 in the
+            its outputs are those of jaxKAN to 1e-10; in float32 they agree to 3e-6 and 2e-5 in the
             two cases above, less than jaxKAN's own rounding.
     """
     if knots not in KNOTS:
@@ -67,7 +67,7 @@ def from_kandle(model: KAN, layer_type: str = "spline") -> JaxKAN:
     """The jaxKAN model that computes what a Kandle network does.
 
     Weights and knots are in the network's precision: in double precision, outputs of a float64
-    network are the same to 1e-12. In float32 they differ as for `to_kandle`.
+    network are the same to 1e-10. In float32 they differ as for `to_kandle`.
 
     Args:
         model: any but a normalized network, which jaxKAN has no layer for.
