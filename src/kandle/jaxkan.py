@@ -12,6 +12,7 @@ except ModuleNotFoundError:
     raise MissingExtra("kandle.jaxkan", "jaxkan") from None
 
 from kandle.interop import Report
-from kandle.interop._jaxkan import from_kandle, initialize, to_kandle
+from kandle.interop._jaxkan import initialize
+from kandle.interop._jaxkan_convert import from_kandle, to_kandle
 
 __all__ = ["Report", "from_kandle", "initialize", "to_kandle"]

@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("jaxkan")
 
 from flax import nnx
+from jaxkan.layers import BaseLayer, SplineLayer
 from jaxkan.models.KAN import KAN as JaxKAN
 
 import kandle
@@ -112,6 +113,11 @@ def test_keys_and_seeds():
     for wrong in ("0", 0.5, 2**70, True, jax.random.split(jax.random.key(0))):
         with pytest.raises(UserError, match="'key' of initialize"):
             weights(wrong)
+    for end in (2**63 - 1, -1, -(2**63)):
+        weights(seed=end)
+    for wrong in (2**63, -(2**63) - 1, True):
+        with pytest.raises(UserError, match=r"'seed'.* from -2\*\*63 to 2\*\*63 - 1"):
+            weights(seed=wrong)
     with pytest.raises(UserError, match="both"):
         weights(0, seed=0)
     with pytest.raises(UserError, match="'inputs'"):
@@ -168,6 +174,83 @@ def test_what_it_does_not_know():
     with pytest.warns(UserWarning, match=r"head \(Linear\)"):
         report = kandle.jaxkan.initialize(Mixed(), "glorot", jax.random.key(0))
     assert report.unknown == ("head (Linear)",)
+
+
+class Plain(SplineLayer):
+    """Another name for the same thing."""
+
+
+class OwnBasis(SplineLayer):
+    def basis(self, x):
+        return 2 * super().basis(x)
+
+
+class OwnSum(BaseLayer):
+    def __call__(self, x):
+        return jnp.tanh(super().__call__(x))
+
+
+class PlainKAN(JaxKAN):
+    pass
+
+
+class Skipping(JaxKAN):
+    def __call__(self, x):
+        return x[:, :1] + super().__call__(x)
+
+
+class Stack(nnx.Module):
+    """Layers under the name that jaxKAN's network has them, and another use of them."""
+
+    def __init__(self, layers):
+        self.layers = nnx.List(layers)
+
+
+def of_layers(*kinds):
+    model = jax_model()
+    widths = zip((2, 5), (5, 3), kinds, strict=True)
+    model.layers = nnx.List([kind(n_in=m, n_out=n, k=3, G=5) for m, n, kind in widths])
+    return model
+
+
+def test_a_model_that_computes_something_else_is_not_converted():
+    options = {"k": 3, "G": 5}
+    for wrong, name in (
+        (of_layers(SplineLayer, OwnBasis), "KAN of OwnBasis"),
+        (of_layers(OwnSum, SplineLayer), "KAN of OwnSum"),
+        (Skipping([2, 3], "spline", options), "Skipping"),
+        (Stack(jax_model().layers), "Stack"),
+        (of_layers(SplineLayer, SplineLayer).layers[0], "SplineLayer"),
+        (kandle.KAN([2, 1], key=jax.random.key(0)), "KAN"),
+        (3, "int"),
+    ):
+        with pytest.raises(UserError, match=f"'model' of to_kandle .*Got '{name}'"):
+            kandle.jaxkan.to_kandle(wrong)
+    for same in (of_layers(Plain, BaseLayer), PlainKAN([2, 3], "spline", options)):
+        np.testing.assert_allclose(kandle.jaxkan.to_kandle(same)(X), same(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("wrong", [jax_model, lambda: jax_model().layers[0], lambda: 3])
+def test_only_a_kandle_network_is_converted_back(wrong):
+    with pytest.raises(UserError, match=r"'model' of from_kandle must be a Kandle KAN"):
+        kandle.jaxkan.from_kandle(wrong())
+
+
+def test_a_layer_with_a_basis_of_its_own_is_not_known():
+    model = of_layers(SplineLayer, OwnBasis)
+    before = np.asarray(model.layers[1].c_basis[...])
+    with pytest.warns(UserWarning, match=r"layers\.1 \(OwnBasis\)"):
+        report = kandle.jaxkan.initialize(model, "glorot")
+    assert [layer.name for layer in report.layers] == ["layers.0"]
+    np.testing.assert_array_equal(model.layers[1].c_basis[...], before)
+
+
+def test_an_error_names_the_layer():
+    model = jax_model()
+    grid = model.layers[1].grid
+    grid.item = grid.item.at[2].set(0.25)
+    with pytest.raises(UserError, match=r"'layers\.1'.*input 2 .*0\.25"):
+        kandle.jaxkan.initialize(model, "glorot")
 
 
 def test_normalized_is_refused():

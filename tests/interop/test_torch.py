@@ -92,9 +92,12 @@ def test_seeds():
     assert not torch.equal(two[0].spline_weight, two[1].spline_weight)
     kandle.torch.initialize_(layers[1], "glorot", seed=np.int64(1))
     assert torch.equal(b, c)
-    for wrong in ("0", True, 2**70):
-        with pytest.raises(UserError, match="integer"):
+    for end in (2**63 - 1, -1, -(2**63)):
+        kandle.torch.initialize_(layers[0], "glorot", seed=end)
+    for wrong in ("0", True, 2**70, 2**63, np.uint64(2**63), -(2**63) - 1):
+        with pytest.raises(UserError, match=r"integer from -2\*\*63 to 2\*\*63 - 1") as caught:
             kandle.torch.initialize_(layers[0], "glorot", seed=wrong)
+        assert "\n" not in str(caught.value)
 
 
 def test_global_generator_is_used_or_left_alone():
@@ -231,7 +234,7 @@ def test_an_error_half_way_changes_nothing():
     net = network(KANLinear(2, 3), KANLinear(3, 3))
     net[1].grid[0, 4] = 99.0
     before = net[0].spline_weight.clone()
-    with pytest.raises(UserError, match="non-decreasing") as caught:
+    with pytest.raises(UserError, match=r"'1'.*non-decreasing.*input 0") as caught:
         kandle.torch.initialize_(net, "glorot")
     assert "\n" not in str(caught.value)
     with pytest.raises(UserError, match="'inputs'"):
@@ -309,6 +312,33 @@ def test_an_adapter_that_fails_leaves_all_layers_as_they_were(adapter, message):
 def test_a_residual_that_is_constant():
     layer = KANLinear(2, 3, base_activation=lambda: torch.ones_like)
     assert kandle.torch.initialize_(layer, "power-law", seed=0).layers[0].sigma_r is not None
+
+
+@pytest.fixture
+def meta_by_default():
+    def choose():
+        torch.set_default_device("meta")
+
+    yield choose
+    torch.set_default_device(None)
+
+
+@pytest.mark.parametrize("scheme", ["baseline", "power-law"])
+def test_the_default_device_has_no_say(scheme, meta_by_default):
+    """Nor where an activation makes tensors of its own."""
+    layers = [KANLinear(3, 4, base_activation=lambda: doubled) for _ in range(2)]
+    kandle.torch.initialize_(layers[0], scheme, seed=1)
+    meta_by_default()
+    kandle.torch.initialize_(layers[1], scheme, seed=1)
+    for name, values in layers[0].state_dict().items():
+        assert torch.equal(values, layers[1].state_dict()[name]), name
+    assert torch.empty(1).is_meta  # still what the caller has chosen
+    kandle.torch.initialize_(layers[1], scheme)
+    kandle.torch.initialize_(layers[1], scheme, seed=torch.Generator("cpu"))
+
+
+def doubled(x):
+    return x * torch.tensor(2.0)
 
 
 def test_other_precisions_stay():

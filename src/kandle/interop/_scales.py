@@ -1,6 +1,8 @@
 """From a scheme and a layer of another library to the standard deviations of its weights."""
 
+import contextlib
 import numbers
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -36,11 +38,20 @@ def check_inputs(inputs: Any) -> Inputs | None:
 
 
 def check_seed(what: str, seed: Any) -> int:
-    """A seed as both JAX and PyTorch take it: a signed integer of 64 bits, NumPy's included."""
+    """A seed that both JAX and PyTorch take: a signed integer of 64 bits, NumPy's included."""
     integral = isinstance(seed, numbers.Integral) and not isinstance(seed, bool)
     if not integral or not -(2**63) <= int(seed) < 2**63:
-        raise must(what, "an integer of at most 64 bits", seed)
+        raise must(what, "an integer from -2**63 to 2**63 - 1", seed)
     return int(seed)
+
+
+@contextlib.contextmanager
+def naming(layer: str) -> Iterator[None]:
+    """Say which layer an error inside is about."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"Layer {layer!r} cannot be initialized: {error}") from error
 
 
 def layer_scales(
@@ -54,13 +65,24 @@ def layer_scales(
     known: dict[bytes, tuple[float | None, float]] = {}
     for i, row in enumerate(layer.knots):
         if row.tobytes() not in known:
-            moments = _moments(layer, row, inputs or Uniform(*layer.domain(i)))
+            lo, hi = layer.domain(i)
+            if not lo < hi:
+                raise _collapsed(i, lo)
+            moments = _moments(layer, row, inputs or Uniform(lo, hi))
             known[row.tobytes()] = scheme.scales_from_moments(layer.n_in, layer.n_out, moments)
     scales = [known[row.tobytes()] for row in layer.knots]
     sigma_b = np.asarray([b for _, b in scales])
     if any(r is None for r, _ in scales):
         return None, sigma_b
     return np.asarray([r for r, _ in scales], np.float64), sigma_b
+
+
+def _collapsed(i: int, at: float) -> UserError:
+    return UserError(
+        f"the grid of input {i} (column {i} of what the layer is given, counted from 0) has "
+        f"collapsed to the point {at:g}, as one does that was adapted to a constant input. Give it "
+        "an interval, by an update on samples that vary or a new model, or leave that input out."
+    )
 
 
 def _moments(layer: SplineLayer, knots: np.ndarray, inputs: Inputs) -> Moments:

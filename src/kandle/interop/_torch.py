@@ -1,16 +1,25 @@
 """Initialize the spline layers of a PyTorch module in place."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kandle._errors import UserError, must
 from kandle.init import Inputs, Scheme
-from kandle.interop._report import Report, layer_report
-from kandle.interop._scales import check_inputs, check_scheme, check_seed, layer_scales
+from kandle.interop._report import LayerReport, Report, layer_report
+from kandle.interop._scales import (
+    check_inputs,
+    check_scheme,
+    check_seed,
+    layer_scales,
+    naming,
+)
 from kandle.interop._spline import SplineLayer
-from kandle.interop._torch_adapters import Adapter
-from kandle.interop._torch_parts import sort_parts
+from kandle.interop._torch_adapters import Adapter, affine_of
+from kandle.interop._torch_parts import is_compiled, kind, sort_parts
+
+# The name of a layer, what writes it, the layer, r and b.
+_Write = tuple[str, Adapter, Any, Any, Any]
 
 
 def initialize_(
@@ -24,15 +33,18 @@ def initialize_(
 
     Known are pykan's `KANLayer`, efficient-kan's `KANLinear`, and what `register` was given. A
     layer's grid is read from it, moments are computed on its knots, uniform or not. Parts with
-    parameters that are not known keep them; they are named in a warning and in the report. After
-    an error the module is as it was.
+    parameters that are not known keep them; they are named in a warning and in the report, and so
+    are the layers of a module that was traced, scripted or exported. The scales and biases that a
+    pykan `MultKAN` has on its nodes become one and zero; its masks, and with them pruned and
+    symbolic edges, stay. After an error the module is as it was.
 
     Args:
         module: one layer or a network of them.
         scheme: of `kandle.init`, or its name; LeCun-normalized is refused.
         inputs: the distribution that the scheme assumes for every layer's inputs; None is uniform
             over the domain of each layer's own grid.
-        seed: an integer, a `torch.Generator` on the CPU, or None for PyTorch's global generator.
+        seed: an integer from -2**63 to 2**63 - 1, a `torch.Generator` on the CPU, or None for
+            PyTorch's global generator. All is drawn on the CPU, whatever the default device.
 
     Example:
         >>> from kandle import init, torch
@@ -46,48 +58,74 @@ def initialize_(
     generator = _generator(seed)
     known, left, unknown = sort_parts(module)
     if not known:
-        parts = ", ".join(left + unknown) or "no parameters at all"
-        raise UserError(
-            f"There is no spline layer that is known here in {type(module).__name__}: it has "
-            f"{parts}. Other layers can be taught with kandle.torch.register(adapter)."
-        )
-
-    # All is drawn before anything is written: an error leaves the module as it was.
-    layers, writes = [], []
-    for name, part, adapter in known:
-        layer = adapter.describe(part)
-        if not isinstance(layer, SplineLayer):
-            what = f"What 'describe' of adapter {type(adapter).__name__} returns"
-            raise must(what, "a kandle.torch.SplineLayer", layer)
-        sigma_r, sigma_b = layer_scales(found, layer, inputs)
-        shape = (layer.n_out, layer.n_in, layer.n_basis)
-        r = None
-        if sigma_r is not None:
-            unit = _unit(shape[:2], found.residual_law, generator)
-            r = unit * torch.from_numpy(sigma_r)[None, :]
-        b = torch.randn(shape, generator=generator, dtype=torch.float64)
-        b = b * torch.from_numpy(sigma_b)[None, :, None]
-        writes.append((name, adapter, part, r, b))
-        layers.append(layer_report(name, type(part).__name__, layer, sigma_r, sigma_b))
-    _write_all(writes)
+        raise _nothing_known(module, left + unknown)
+    # Neither what is computed here nor what an adapter computes goes to a default device.
+    with torch.device("cpu"):
+        # All is drawn before anything is written: an error leaves the module as it was.
+        drawn = [_draw(*one, found, inputs, generator) for one in known]
+        _write_all([write for write, _ in drawn], list(affine_of(module)))
     if unknown:
         warnings.warn(
             f"Not initialized, because these parts are not known: {', '.join(unknown)}. "
             "Teach them with kandle.torch.register(adapter).",
             stacklevel=2,
         )
-    return Report(found.name, tuple(layers), tuple(left), tuple(unknown))
+    return Report(found.name, tuple(layer for _, layer in drawn), tuple(left), tuple(unknown))
 
 
-def _write_all(writes: Sequence[tuple[str, Adapter, Any, Any, Any]]) -> None:
-    """Write every layer, or none: if one cannot be written, all get their weights back."""
+def _nothing_known(module: Any, parts: Sequence[str]) -> UserError:
+    if any(is_compiled(part) for part in module.modules()):
+        advice = (
+            "A module that was traced, scripted or exported must be initialized before that: its "
+            "layers can no longer be told."
+        )
+    else:
+        advice = "Other layers can be taught with kandle.torch.register(adapter)."
+    return UserError(
+        f"There is no spline layer that is known here in {kind(module)}: it has "
+        f"{', '.join(parts) or 'no parameters at all'}. {advice}"
+    )
+
+
+def _draw(
+    name: str, part: Any, adapter: Adapter, scheme: Scheme, inputs: Inputs | None, generator: Any
+) -> tuple[_Write, LayerReport]:
+    """What is to be written into a layer, and the report of it."""
+    import torch
+
+    with naming(name):
+        layer = adapter.describe(part)
+        if not isinstance(layer, SplineLayer):
+            what = f"What 'describe' of adapter {type(adapter).__name__} returns"
+            raise must(what, "a kandle.torch.SplineLayer", layer)
+        sigma_r, sigma_b = layer_scales(scheme, layer, inputs)
+    shape = (layer.n_out, layer.n_in, layer.n_basis)
+    r = None
+    if sigma_r is not None:
+        unit = _unit(shape[:2], scheme.residual_law, generator)
+        r = unit * torch.from_numpy(sigma_r)[None, :]
+    b = torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
+    b = b * torch.from_numpy(sigma_b)[None, :, None]
+    report = layer_report(name, type(part).__name__, layer, sigma_r, sigma_b)
+    return (name, adapter, part, r, b), report
+
+
+def _write_all(writes: Sequence[_Write], affine: Sequence[tuple[Any, float]]) -> None:
+    """Write all, or nothing: if a layer cannot be written, all tensors get their values back."""
+    import torch
+
     kept = [_Kept(inner) for _, _, part, _, _ in writes for inner in part.modules()]
+    values = _values(tensor for tensor, _ in affine)
     try:
+        with torch.no_grad():
+            for tensor, value in affine:
+                tensor.fill_(value)
         for one in writes:
             _write(*one)
     except BaseException:
         for module in kept:
             module.restore()
+        _put_back(values)
         raise
 
 
@@ -113,40 +151,48 @@ class _Kept:
     def __init__(self, module: Any):
         import torch
 
-        self._module = module
         plain = {k: v for k, v in vars(module).items() if isinstance(v, torch.Tensor)}
-        self._places = (
-            (vars(module), plain),
-            (module._parameters, dict(module._parameters)),
-            (module._buffers, dict(module._buffers)),
-        )
-        tensors = [t for _, named in self._places for t in named.values() if t is not None]
-        self._values = [(tensor, tensor.detach().clone()) for tensor in tensors]
+        self._places = [(vars(module), plain)]
+        for place in (module._parameters, module._buffers):
+            if isinstance(place, dict):  # a script, as an activation may be, has none to put back
+                self._places.append((place, dict(place)))
+        own = (*module.parameters(recurse=False), *module.buffers(recurse=False))
+        self._values = _values([*plain.values(), *own])
 
     def restore(self) -> None:
-        import torch
-
         for place, named in self._places:
             place.update(named)
-        with torch.no_grad():
-            for tensor, values in self._values:
-                tensor.copy_(values)
+        _put_back(self._values)
+
+
+def _values(tensors: Iterable[Any]) -> list[tuple[Any, Any]]:
+    return [(tensor, tensor.detach().clone()) for tensor in tensors]
+
+
+def _put_back(values: list[tuple[Any, Any]]) -> None:
+    import torch
+
+    with torch.no_grad():
+        for tensor, value in values:
+            tensor.copy_(value)
 
 
 def _generator(seed: Any) -> Any:
     import torch
 
+    what = "'seed' of initialize_ (or a torch.Generator, or None)"
+    if isinstance(seed, torch.Generator) and seed.device.type != "cpu":
+        raise must(what, "a generator on the CPU", f"one on {seed.device}")
     if seed is None or isinstance(seed, torch.Generator):
         return seed
-    return torch.Generator().manual_seed(
-        check_seed("'seed' of initialize_ (or a torch.Generator, or None)", seed)
-    )
+    return torch.Generator("cpu").manual_seed(check_seed(what, seed))
 
 
 def _unit(shape: tuple[int, int], law: str, generator: Any) -> Any:
     """Draws of standard deviation one."""
     import torch
 
+    options = {"generator": generator, "dtype": torch.float64, "device": "cpu"}
     if law == "uniform":
-        return (2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1) * 3**0.5
-    return torch.randn(shape, generator=generator, dtype=torch.float64)
+        return (2 * torch.rand(shape, **options) - 1) * 3**0.5
+    return torch.randn(shape, **options)

@@ -1,5 +1,6 @@
 """Spline layers of PyTorch that are known here: how to read and write each."""
 
+from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -51,6 +52,16 @@ class PykanLayer:
             assign(module, "scale_base", r.T)
         assign(module, "scale_sp", 1.0)
         assign(module, "coef", b.permute(1, 0, 2))
+
+
+def affine_of(module: Any) -> Iterator[tuple[Any, float]]:
+    """What a pykan `MultKAN` learns on its nodes, and what each is where a network starts."""
+    for part in module.modules():
+        if is_of(part, "MultKAN", "kan"):
+            for name, start in (("scale", 1.0), ("bias", 0.0)):
+                # The lists are what it computes with; layers that were added later are only there.
+                for tensor in (*getattr(part, f"node_{name}"), *getattr(part, f"subnode_{name}")):
+                    yield tensor, start
 
 
 class EfficientLayer:
@@ -150,7 +161,7 @@ def torch_residual(function: Any) -> Residual | None:
         function = copy.deepcopy(function).to("cpu").double()
 
     def residual(x: np.ndarray, order: int) -> np.ndarray:
-        points = torch.tensor(x, dtype=torch.float64, requires_grad=order == 1)
+        points = torch.tensor(x, dtype=torch.float64, device="cpu", requires_grad=order == 1)
         with torch.enable_grad():
             y = function(points)
             if order == 1 and not y.requires_grad:  # the same whatever x is

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from kandle._errors import UserError
+from kandle._errors import UserError, must
 from kandle.nn._layer import KANLayer
 from kandle.nn._residuals import RESIDUALS, residual_name
 from kandle.splines import SplineBasis
@@ -48,6 +48,8 @@ class LayerFormat:
             own = {"custom": getattr(layer.residual, "__name__", type(layer.residual).__name__)}
             residual = residual_name(layer.residual) or own
         basis = layer.basis
+        if type(basis) is not SplineBasis:  # the file has no place for what another one adds
+            raise must("The basis of a layer to save", "a SplineBasis", type(basis).__name__)
         return cls(
             *(layer.n_in, layer.n_out, basis.grid, basis.degree, basis.domain, residual),
             bias=layer.bias is not None,

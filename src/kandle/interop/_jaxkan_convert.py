@@ -1,0 +1,184 @@
+"""jaxKAN's models as Kandle's, and back."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jaxkan.layers import BaseLayer
+from jaxkan.layers import SplineLayer as EfficientLayer
+from jaxkan.models.KAN import KAN as JaxKAN
+
+from kandle._errors import UserError, must, unknown
+from kandle.interop._jaxkan_layers import LAYERS, computes_as, knots_of
+from kandle.nn import KAN, KANLayer
+from kandle.splines import SplineBasis
+
+KNOTS = ("uniform", "kept")
+
+# jaxKAN keeps its knots in float32.
+_EPSILON = float(np.finfo(np.float32).eps)
+
+
+@dataclass(frozen=True)
+class KeptBasis(SplineBasis):
+    """The splines on knots that are uniform but for rounding; the recursion alone reads them."""
+
+    kept: tuple[float, ...] = ()
+
+    @property
+    def knots(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return np.asarray(self.kept)
+
+
+def to_kandle(model: Any, *, knots: str = "uniform") -> KAN:
+    """The Kandle network that computes what a jaxKAN `KAN` of spline layers does.
+
+    Kandle's knots are uniform: a model whose grids were adapted to data is refused, and so is one
+    with a `__call__` or a `basis` of its own. Weights are copied as they are; in double precision
+    (`jax_enable_x64`), where jaxKAN computes in float64 whatever its weights are, the network is
+    of float64.
+
+    Both compute the same function and round it in different places. jaxKAN keeps its knots in
+    float32, also in double precision, which moves a basis function by up to 1e-7 / h, h being the
+    distance of knots; in float32 both round where x is between its knots, by about as much, and
+    what follows multiplies that by its slopes. Outputs agree to 1e-6 of their scale on small
+    networks (two layers, G = 5) and to 2e-6 at [2, 32, 32, 32, 1], G = 20 from a Glorot start.
+    From jaxKAN's default start it is 4e-5 there, and from its LeCun start 5e-4: about twice (root
+    mean square) jaxKAN's own distance from the exact function, which is 1e-5 and 1e-4.
+
+    Args:
+        model: a jaxKAN `KAN` of type "base" or "spline".
+        knots: "uniform", those that Kandle's kernels are made for; or "kept", the very knots of
+            jaxKAN, rounding included, on which the network is evaluated by recursion (backend
+            "reference"). It is slower and cannot be saved. In double precision, for x of float64,
+            its outputs are those of jaxKAN to 1e-10; in float32 they agree to 3e-6 and 2e-5 in the
+            two cases above, less than jaxKAN's own rounding.
+    """
+    if knots not in KNOTS:
+        raise unknown("knots of to_kandle", knots, KNOTS)
+    _check_plain(model)
+    return KAN.from_layers(_to_kandle(layer, l, knots) for l, layer in enumerate(model.layers))
+
+
+def from_kandle(model: KAN, layer_type: str = "spline") -> JaxKAN:
+    """The jaxKAN model that computes what a Kandle network does.
+
+    Weights and knots are in the network's precision: in double precision, outputs of a float64
+    network are the same to 1e-10. In float32 they differ as for `to_kandle`.
+
+    Args:
+        model: any but a normalized network, which jaxKAN has no layer for.
+        layer_type: "spline" or "base", jaxKAN's two spline layers.
+    """
+    kinds = {"spline": EfficientLayer, "base": BaseLayer}
+    if not isinstance(model, KAN):
+        raise must("'model' of from_kandle", "a Kandle KAN", type(model).__name__)
+    if layer_type not in kinds:
+        raise must("'layer_type' of from_kandle", "'spline' or 'base'", layer_type)
+    if any(layer.normalized for layer in model.layers):
+        raise must("'model' of from_kandle", "without standardised basis functions", "one")
+    shape = {"k": 1, "G": 1}
+    converted = JaxKAN([1, 1], layer_type, shape)  # its one layer gives way to those below
+    converted.layers = nnx.List([_from_kandle(layer, kinds[layer_type]) for layer in model.layers])
+    return converted
+
+
+def _check_plain(model: Any) -> None:
+    """An error for what may compute anything else than the sums that a Kandle network is."""
+    got = type(model).__name__
+    if computes_as(model, (JaxKAN,), "__call__"):
+        kinds = [
+            type(layer).__name__
+            for layer in model.layers
+            if not computes_as(layer, LAYERS, "__call__", "basis")
+        ]
+        if not kinds and len(model.layers):
+            return
+        got = f"{got} of {', '.join(dict.fromkeys(kinds)) or 'no layers'}"
+    requirement = (
+        "a jaxKAN KAN of spline layers (BaseLayer or SplineLayer) whose __call__ and basis are "
+        "those of jaxKAN"
+    )
+    raise must("'model' of to_kandle", requirement, got)
+
+
+def _from_kandle(layer: KANLayer, kind: Any) -> Any:
+    part = kind(
+        n_in=layer.n_in,
+        n_out=layer.n_out,
+        k=layer.basis.degree,
+        G=layer.basis.grid,
+        grid_range=layer.basis.domain,
+        residual=layer.residual,
+        external_weights=True,
+        add_bias=layer.bias is not None,
+    )
+    # As exact as the weights: jaxKAN adds steps in float32, which is off by several roundings.
+    rows = len(part.grid.item)
+    part.grid.item = jnp.tile(jnp.asarray(layer.basis.knots, layer.b.dtype), (rows, 1))
+    weights = {"c_res": layer.r, "c_spl": layer.c, "c_basis": layer.b, "bias": layer.bias}
+    for name, values in weights.items():
+        if values is not None:
+            setattr(part, name, nnx.Param(jnp.array(values).reshape(getattr(part, name).shape)))
+    return part
+
+
+def _to_kandle(part: Any, l: int, knots: str) -> KANLayer:
+    basis = _uniform_basis(part, l)
+    if knots == "kept":
+        basis = _kept_basis(part, l, basis)
+    # jaxKAN's basis functions are of JAX's default precision, and all else follows them.
+    dtype = jnp.promote_types(part.c_basis[...].dtype, jnp.result_type(float))
+    edges = (part.n_out, part.n_in)
+
+    def weights(parameter: Any) -> jax.Array:
+        return jnp.array(parameter[...], dtype)
+
+    return KANLayer(
+        None if part.residual is None else weights(part.c_res),
+        jnp.ones(edges, dtype) if part.c_spl is None else weights(part.c_spl),
+        weights(part.c_basis).reshape(*edges, basis.n_basis),
+        None if part.bias is None else weights(part.bias),
+        basis=basis,
+        residual=part.residual,
+        backend="reference" if knots == "kept" else None,
+    )
+
+
+def _kept_basis(part: Any, l: int, basis: SplineBasis) -> KeptBasis:
+    """The same splines on the layer's own knots."""
+    knots = knots_of(part)
+    if not (knots == knots[0]).all():
+        raise UserError(
+            f"Layer {l} has knots that are rounded differently for its inputs, and Kandle has one "
+            "grid a layer: the model can be converted with knots='uniform'."
+        )
+    return KeptBasis(basis.grid, basis.degree, basis.domain, tuple(knots[0].tolist()))
+
+
+def _uniform_basis(part: Any, l: int) -> SplineBasis:
+    """The uniform basis that a layer's knots are, up to the float32 they are kept in."""
+    knots, degree = knots_of(part), part.k
+    grid = knots.shape[1] - 2 * degree - 1
+    ends = _few_digits(knots[0, degree]), _few_digits(knots[0, -degree - 1])
+    # What the layer was built with is exact, and holds unless its grid was adapted since.
+    low, high = map(float, part.grid.grid_range)
+    for domain in ((low, high), ends):
+        if domain[0] < domain[1]:
+            basis = SplineBasis(grid, degree, domain)
+            rounding = 8 * _EPSILON * np.abs(knots).max()
+            if np.allclose(knots, basis.knots, rtol=0, atol=rounding):
+                return basis
+    raise UserError(
+        f"Layer {l} has a grid that is not uniform, or not the same for all inputs, and "
+        "Kandle's are: the model cannot be converted. It can be initialized in place."
+    )
+
+
+def _few_digits(end: float) -> float:
+    """The number of few digits that float32 cannot tell from this one, if there is one."""
+    rounded = float(np.round(end, 6))
+    return rounded if np.float32(rounded) == np.float32(end) else float(end)
