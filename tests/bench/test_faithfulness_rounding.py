@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kandle import KAN
+from kandle.train import Architecture, train
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -70,6 +71,12 @@ def test_without_rounding_it_is_the_network_itself(rounding, scheme, monkeypatch
     close(*gradients)
 
 
+def _plain_losses() -> list[float]:
+    members = [("glorot", 43), ("glorot", 44)]
+    shape = Architecture(width=8, depth=2, grid=5)
+    return [result.loss for result in train("f1", shape, members, steps=3, draws="published")]
+
+
 def test_runs_are_kept_and_not_trained_again(rounding, tmp_path, monkeypatch, capsys):
     options = ["--problems", "f1", "--schemes", "glorot", "--seeds", "2", "--steps", "3"]
     command = ["x", "--out", str(tmp_path), "--parts", "functions-small", *options]
@@ -78,7 +85,19 @@ def test_runs_are_kept_and_not_trained_again(rounding, tmp_path, monkeypatch, ca
     first = capsys.readouterr().out
     assert "f1          glorot               loss" in first
     rows = [json.loads(file.read_text()) for file in sorted(tmp_path.iterdir())]
-    assert {(row["seed"], row["draws"]) for row in rows} == {(0, "published"), (1, "published")}
+    assert {(row["seed"], row["draws"]) for row in rows} == {(43, "published"), (44, "published")}
+    assert [row["loss"] for row in rows] != _plain_losses()
+
+    monkeypatch.setattr(
+        "sys.argv", [*command[:2], str(tmp_path / "plain"), *command[3:], "--float32"]
+    )
+    rounding.main()
+    plain = [json.loads(file.read_text()) for file in sorted((tmp_path / "plain").iterdir())]
+    losses = {row["seed"]: row["loss"] for row in plain}
+    np.testing.assert_allclose([losses[43], losses[44]], _plain_losses(), rtol=1e-5)
+    capsys.readouterr()
+
+    monkeypatch.setattr("sys.argv", command)
     monkeypatch.setattr(rounding, "train", None)  # would be an error if it were called
     rounding.main()
     assert capsys.readouterr().out == first
