@@ -8,6 +8,7 @@ from kandle._errors import UserError
 from kandle.cli import main
 from kandle.estimators import load_fitted
 from kandle.estimators._table import ridge
+from kandle.problems import Table
 
 FAST = ["--layers", "3", "--grid", "3", "--steps", "150"]
 
@@ -44,6 +45,45 @@ def test_fit_then_predict(table, tmp_path, capsys):
     printed = float(rows["KAN"][-2])
     assert np.sqrt(np.mean((predicted["y"] - frame["y"]) ** 2)) < 3 * printed
     assert list(tmp_path.glob(".*")) == []
+
+
+def test_the_printed_test_error_is_that_of_predictions_for_new_data(tmp_path, capsys):
+    """Training rows and test rows in two files: the test file alone cannot help the model."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.standard_t(3, (40, 2)), columns=["a", "b"])
+    frame["y"] = 10 * frame["a"] + frame["b"] ** 2 + 3 * rng.normal(size=40)
+    tested = Table(frame, "y")
+    rows = tested.scaler.invert(tested.evaluation()[0])
+    is_test = np.isclose(frame["a"].to_numpy()[:, None], rows[:, 0]).any(axis=1)
+    assert is_test.sum() == 8
+    data, new = tmp_path / "data.csv", tmp_path / "new.csv"
+    frame.to_csv(data, index=False)
+    frame[is_test].to_csv(new, index=False)
+    model, out = tmp_path / "m.safetensors", tmp_path / "p.csv"
+    assert main(["fit", str(data), "--target", "y", *FAST, "--out", str(model)]) == 0
+    shown = capsys.readouterr().out
+    printed = {line.split()[0]: line.split() for line in shown.splitlines() if line.strip()}
+    assert main(["predict", str(model), str(new), "--out", str(out)]) == 0
+    beyond = capsys.readouterr().err.split("note: ")[1].split(" rows lie outside")[0]
+    assert f"{beyond} of the test rows lie outside the range of the training rows" in shown
+    error = pd.read_csv(out)["y"].to_numpy() - frame["y"][is_test].to_numpy()
+    assert float(printed["KAN"][-2]) == pytest.approx(np.sqrt(np.mean(error**2)), rel=1e-3)
+
+    # Neither does it help the others: the mean of the training rows is what it is compared with.
+    train = frame["y"][~is_test]
+    error = train.mean() - frame["y"][is_test]
+    assert float(printed["mean"][-2]) == pytest.approx(np.sqrt(np.mean(error**2)), rel=1e-3)
+
+    # And what the test rows are like changes nothing about the model.
+    weights = load_fitted(model)
+    moved = frame.copy()
+    moved.loc[is_test, ["a", "b", "y"]] *= 7
+    moved.to_csv(data, index=False)
+    assert main(["fit", str(data), "--target", "y", *FAST, "--out", str(model)]) == 0
+    again = load_fitted(model)
+    assert (again.inputs, again.target) == (weights.inputs, weights.target)
+    x = frame[["a", "b"]].to_numpy()
+    np.testing.assert_array_equal(again.values(x), weights.values(x))
 
 
 def test_a_column_with_a_comma_and_one_without_a_name(table, tmp_path, capsys):

@@ -121,18 +121,9 @@ class KANEstimator(BaseEstimator):
     def _input_scaler(self, x: np.ndarray) -> Scaler:
         names = getattr(self, "feature_names_in_", None)
         columns = [f"x{i}" for i in range(x.shape[1])] if names is None else list(names)
-        low, high = x.min(axis=0), x.max(axis=0)
-        return affine(columns, low / 2 + high / 2, high / 2 - low / 2)
+        return Scaler.to_interval(x, columns, flat=1.0)
 
     def _checked(self, X: Any) -> np.ndarray:
         """Inputs to predict from."""
         check_is_fitted(self)
         return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
-
-
-def affine(columns: list[str], offset: np.ndarray, scale: np.ndarray) -> Scaler:
-    """A scaler that leaves a column without spread at zero, and is exact about the others."""
-    if not np.isfinite(scale).all():
-        raise UserError("The data spread over more than float64 can hold.")
-    scale = np.where(scale > 0, scale, 1.0)
-    return Scaler(tuple(columns), tuple(offset.tolist()), tuple(scale.tolist()))

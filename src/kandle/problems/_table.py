@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from kandle._errors import UserError, must
 from kandle.problems._frame import numbers, read_frame, unnamed
 from kandle.problems._sampling import Interval, permutation
-from kandle.problems._scaler import Scaler
+from kandle.problems._scaler import Scaler, in_float32, varying
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,8 +31,9 @@ class Table:
     - `seed`: which rows are kept for testing; `test_fraction` says how many, at least one.
 
     Inputs are mapped to [-1, 1], where the splines live, and targets to mean 0 and standard
-    deviation 1, over all rows: `scaler` and `target_scaler` lead back to the data's units. All
-    errors are thus relative to the target's spread.
+    deviation 1, over the training rows alone: `scaler` and `target_scaler` lead back to the data's
+    units. All errors are thus relative to the target's spread. Test rows may lie outside of
+    [-1, 1], as new data may: a network extrapolates there.
     """
 
     data: "str | os.PathLike | pd.DataFrame"
@@ -62,6 +63,7 @@ class Table:
         # Bad data is an error here, where the table is named, not somewhere in a training.
         if len(self._xy[0]) < 2:
             raise UserError(f"Table {name!r} has one row and needs two: to train and to test.")
+        self._check_spread()
         _ = self.scaler, self.target_scaler
 
     @property
@@ -78,22 +80,18 @@ class Table:
 
     @functools.cached_property
     def scaler(self) -> Scaler:
-        """From the inputs' units to [-1, 1]."""
-        return Scaler.to_interval(self._xy[0], self._inputs)
+        """From the inputs' units to [-1, 1], of the training rows."""
+        return self._scalers(self._split[0])[0]
 
     @functools.cached_property
     def target_scaler(self) -> Scaler:
-        """From the targets' units to mean 0 and standard deviation 1."""
-        return Scaler.standard(self._xy[1], tuple(self.target))
+        """From the targets' units to mean 0 and standard deviation 1, of the training rows."""
+        return self._scalers(self._split[0])[1]
 
     def arrays(self, dtype: DTypeLike = "float32") -> dict[str, np.ndarray]:
         """The data of a training, scaled: `x` (N, n_in), `y` (N, n_out), `x_test`, `y_test`."""
-        # Rounding may carry a column of tiny relative spread past the ends of the domain.
-        x = np.clip(self.scaler.apply(self._xy[0]), -1.0, 1.0)
-        y = self.target_scaler.apply(self._xy[1])
-        train, test = self._split
-        data = {"x": x[train], "y": y[train], "x_test": x[test], "y_test": y[test]}
-        return {name: array.astype(dtype) for name, array in data.items()}
+        train, test = self._scaled(*self._split, dtype)
+        return {**train, "x_test": test["x"], "y_test": test["y"]}
 
     def evaluation(self) -> tuple[np.ndarray, np.ndarray]:
         """The test rows, scaled: float64 (M, n_in), (M, n_out)."""
@@ -128,6 +126,42 @@ class Table:
     def _xy(self) -> tuple[np.ndarray, np.ndarray]:
         xy = numbers(self._frame, (*self._inputs, *self.target))
         return xy[:, : self.n_in], xy[:, self.n_in :]
+
+    def _check_spread(self) -> None:
+        """Every column varies, and does so among the training rows."""
+        columns = (*self._inputs, *self.target)
+        x = varying(np.concatenate(self._xy, axis=1), columns)[self._split[0]]
+        for column, values in zip(columns, x.T, strict=True):
+            if len(values) > 1 and values.min() == values.max():
+                raise UserError(
+                    f"Column {column!r} is constant in the {len(values)} training rows, all "
+                    f"{values[0]:g}, and varies in the test rows only: nothing can be learned from "
+                    "it or about it. Leave it out, or choose other test rows by another seed."
+                )
+
+    def _scalers(self, rows: np.ndarray) -> tuple[Scaler, Scaler]:
+        """Of inputs and targets, from these rows alone; one without spread is only moved."""
+        x, y = (part[rows] for part in self._xy)
+        return (
+            Scaler.to_interval(x, self._inputs, flat=1.0),
+            Scaler.standard(y, tuple(self.target), flat=1.0),
+        )
+
+    def _scaled(
+        self, train: np.ndarray, test: np.ndarray, dtype: DTypeLike
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """`x` and `y` of both, scaled as the training rows ask for."""
+        inputs, target = self._scalers(train)
+        x, y = self._xy
+        # Rounding may carry a column of tiny relative spread past the ends of the domain.
+        x_train = np.clip(inputs.apply(x[train]), -1.0, 1.0)
+        parts = (
+            {"x": x_train, "y": target.apply(y[train])},
+            # New data are not moved into the domain either.
+            {"x": in_float32(inputs.apply(x[test])), "y": in_float32(target.apply(y[test]))},
+        )
+        train_part, test_part = ({k: v.astype(dtype) for k, v in part.items()} for part in parts)
+        return train_part, test_part
 
     @functools.cached_property
     def _split(self) -> tuple[np.ndarray, np.ndarray]:
