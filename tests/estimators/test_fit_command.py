@@ -154,6 +154,13 @@ def test_ridge_is_least_squares_where_nothing_speaks_for_a_penalty():
         ("empty", ["--target", "y"], "empty"),
         ("a,y,a\n1,2,3\n4,5,6\n", ["--target", "y"], "Column 'a' occurs more than once in"),
         ("y\n1\n2\n", ["--target", "y"], "nothing to predict y from: its only columns are 'y'"),
+        (
+            None,
+            ["--target", "y", "--seed", f"{2**63}"],
+            f"--seed must be an integer from 0 to 2³² - 1. Got {2**63}",
+        ),
+        (None, ["--target", "y", "--seed", f"{2**32}"], "--seed must be"),
+        (None, ["--target", "y", "--seed", "-1"], "--seed must be"),
         (None, ["--target", "y", "--init", "xavier"], "Unknown scheme 'xavier'"),
         (None, ["--target", "y", "--init", "power-law:1"], "power-law:0.25,1.75"),
         (None, ["--target", "y", "--init", "lecun-numerical", "--rate", "1e30"], "diverged"),

@@ -160,6 +160,8 @@ def test_bad_files(tmp_path, name, content, message):
         ({"target": "y", "inputs": ["a", "a"]}, "distinct columns"),
         ({"target": "y", "inputs": []}, "'inputs' of Table"),
         ({"target": []}, "'target' of Table"),
+        ({"target": "y", "seed": 2**32}, r"'seed' of Table must be an integer from 0 to 2³² - 1"),
+        ({"target": "y", "seed": "1"}, "'seed' of Table"),
         ({"target": "y", "test_fraction": 1.0}, "'test_fraction' of Table"),
     ],
 )

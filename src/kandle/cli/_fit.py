@@ -98,8 +98,10 @@ def layers(text: str) -> tuple[int, ...]:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from kandle._seed import check_seed
     from kandle.cli._files import check_writable, progress
 
+    seed = check_seed("--seed", arguments.seed)
     # Before anything is computed that could be lost.
     out = check_writable(arguments.out, (".safetensors",))
     from kandle.estimators import FitSettings, save_fitted
@@ -111,9 +113,9 @@ def run(arguments: argparse.Namespace) -> int:
         init=scheme(arguments.init),
         steps=arguments.steps,
         learning_rate=arguments.rate,
-        seed=arguments.seed,
+        seed=seed,
     )
-    table = read_table(arguments, arguments.seed)
+    table = read_table(arguments, seed)
     with progress("fit") as told:
         fitted, scores = fit_table(table, settings, told)
     save_fitted(fitted, out)

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kandle._errors import UserError, must
+from kandle._seed import WORDS
 from kandle.estimators._fit import FitSettings
 from kandle.estimators._saved import (
     Fitted,
@@ -97,7 +98,11 @@ class KANEstimator(BaseEstimator):
         self.n_iter_ = self.max_iter
 
     def _settings(self) -> FitSettings:
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        try:
+            seed = check_random_state(self.random_state).randint(2**31 - 1)
+        except ValueError:
+            requirement = f"{WORDS}, a RandomState or None"
+            raise must("'random_state'", requirement, self.random_state) from None
         try:
             layers = None if isinstance(self.layers, str) else tuple(self.layers)
         except TypeError:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from kandle._errors import UserError, must
+from kandle._seed import check_seed
 from kandle.problems._frame import numbers, read_frame, unnamed
 from kandle.problems._sampling import Interval, permutation
 from kandle.problems._scaler import Scaler, in_float32, varying
@@ -57,6 +58,7 @@ class Table:
         set_field("inputs", _names("inputs", self._inputs))
         if both := set(self._inputs) & set(self.target):
             raise UserError(f"Column {min(both)!r} is a target and cannot be an input as well.")
+        set_field("seed", check_seed("'seed' of Table", self.seed))
         fraction = self.test_fraction
         if not isinstance(fraction, int | float) or not 0.0 < fraction < 1.0:
             raise must("'test_fraction' of Table", "between 0 and 1", fraction)
