@@ -34,13 +34,8 @@ def fit_table(
     All are fitted to the training rows alone; errors of several targets are pooled, each target in
     its own units.
     """
+    check_rows(table)
     data = table.arrays(np.float64)
-    rows = len(data["x"]) + len(data["x_test"])
-    if rows < LEAST_ROWS:
-        raise UserError(
-            f"Table {table.name!r} has {rows} rows. Fitting needs at least {LEAST_ROWS}, some of "
-            "them to test on."
-        )
     model = fit_values(data["x"], data["y"], settings, report)
     kept = {
         "init": describe_scheme(get(settings.init)),
@@ -56,6 +51,15 @@ def fit_table(
         f"KAN ({_named(settings.init)})": lambda x: fitted.outputs(table.scaler.invert(x)),
     }
     return fitted, [_score(name, p, table, data) for name, p in predictors.items()]
+
+
+def check_rows(table: Table) -> None:
+    """A table with too few rows to learn from, and to say how well, is an error."""
+    if (rows := len(table)) < LEAST_ROWS:
+        raise UserError(
+            f"Table {table.name!r} has {rows} rows. Fitting needs at least {LEAST_ROWS}, some of "
+            "them to test on."
+        )
 
 
 def ridge(x: np.ndarray, y: np.ndarray) -> Predictor:

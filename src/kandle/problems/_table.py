@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _PATH = (str, os.PathLike)
 
+# One of so many parts of the training rows is held out at a time, of so many rows at the least: one
+# row says too little.
+_FOLDS, _LEAST_HELD_OUT = 5, 2
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -63,10 +67,14 @@ class Table:
         if not isinstance(fraction, int | float) or not 0.0 < fraction < 1.0:
             raise must("'test_fraction' of Table", "between 0 and 1", fraction)
         # Bad data is an error here, where the table is named, not somewhere in a training.
-        if len(self._xy[0]) < 2:
+        if len(self) < 2:
             raise UserError(f"Table {name!r} has one row and needs two: to train and to test.")
         self._check_spread()
         _ = self.scaler, self.target_scaler
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self._xy[0])
 
     @property
     def domain(self) -> Sequence[Interval]:
@@ -94,6 +102,28 @@ class Table:
         """The data of a training, scaled: `x` (N, n_in), `y` (N, n_out), `x_test`, `y_test`."""
         train, test = self._scaled(*self._split, dtype)
         return {**train, "x_test": test["x"], "y_test": test["y"]}
+
+    def fold(
+        self, index: int, dtype: DTypeLike = "float32"
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Training rows to train on, and others of them to compare models on: `x`, `y` of both.
+
+        A fifth of the training rows is held out, drawn by the seed; scaling comes from the rest.
+        Five folds in turn hold out other rows each, then rows are drawn anew. Test rows are in
+        neither part.
+        """
+        train = self._split[0]
+        if len(train) < 2 * _LEAST_HELD_OUT:
+            raise UserError(
+                f"Table {self.name!r} has {len(train)} training rows. Some can be held out of "
+                f"{2 * _LEAST_HELD_OUT} or more: it needs more rows, or a smaller test_fraction."
+            )
+        # All of one size, for which a training is compiled once.
+        n = max(_LEAST_HELD_OUT, len(train) // _FOLDS)
+        drawn, part = divmod(index, min(_FOLDS, len(train) // n))
+        order = permutation(f"table/{self.seed}/folds/{drawn}", len(train))
+        held = np.sort(order[part * n : (part + 1) * n])
+        return self._scaled(np.delete(train, held), train[held], dtype)
 
     def evaluation(self) -> tuple[np.ndarray, np.ndarray]:
         """The test rows, scaled: float64 (M, n_in), (M, n_out)."""
@@ -168,7 +198,7 @@ class Table:
     @functools.cached_property
     def _split(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows for training and for testing, each ascending."""
-        rows = len(self._xy[0])
+        rows = len(self)
         n_test = min(max(1, round(rows * self.test_fraction)), rows - 1)
         order = permutation(f"table/{self.seed}", rows)
         return np.sort(order[n_test:]), np.sort(order[:n_test])
