@@ -1,5 +1,7 @@
 """`kandle fit` and `kandle predict`, as a person uses and misuses them."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -84,6 +86,26 @@ def test_the_printed_test_error_is_that_of_predictions_for_new_data(tmp_path, ca
     assert (again.inputs, again.target) == (weights.inputs, weights.target)
     x = frame[["a", "b"]].to_numpy()
     np.testing.assert_array_equal(again.values(x), weights.values(x))
+
+
+def test_numbers_out_of_all_proportion(table, tmp_path, capsys):
+    frame = pd.read_csv(table)
+    known = Table(frame, "y")
+    row = int(np.argmin(abs(frame["a"] - known.scaler.invert(known.evaluation()[0])[0, 0])))
+    out = str(tmp_path / "m.safetensors")
+    for column, shown in (
+        ("a", r"ridge .* \S+e\+\d\d +-\S+e\+\d\d\n"),
+        ("y", r"KAN .* inf +nan\n"),
+    ):
+        odd = frame.copy()
+        odd.loc[row, column] = 1e300
+        odd.to_csv(table, index=False)
+        assert main(["fit", str(table), "--target", "y", *FAST, "--out", out]) == 0
+        assert re.search(shown, capsys.readouterr().out)
+    for unit, more in ((1e300, "more"), (1e-300, "less")):
+        frame.assign(y=unit * frame["y"]).to_csv(table, index=False)
+        assert main(["fit", str(table), "--target", "y", *FAST, "--out", out]) == 2
+        assert f"Column 'y' spreads over {more} than float64 can hold" in capsys.readouterr().err
 
 
 def test_a_column_with_a_comma_and_one_without_a_name(table, tmp_path, capsys):

@@ -93,7 +93,8 @@ def test_test_rows_far_beyond_float32_stay_finite():
     tested = int(np.rint(table.scaler.invert(table.evaluation()[0])[0, 0]))
     frame.loc[tested, ["a", "y"]] = 1e300
     data = Table(frame, "y").arrays("float32")
-    assert all(np.isfinite(values).all() for values in data.values())
+    assert np.isfinite(data["x_test"]).all()
+    assert np.isinf(data["y_test"]).sum() == 1  # and with it the error
 
 
 def test_two_targets_and_two_rows():
@@ -212,6 +213,9 @@ def test_scaler_of_extreme_numbers():
     assert scaler.apply([[1e308], [-1e308]]).tolist() == [[1.0], [-1.0]]
     with pytest.raises(UserError, match="Column 'a' spreads over more than float64 can hold"):
         Scaler.standard([[1e308], [-1e308]], ["a"])
+    for flat in (None, 1.0):
+        with pytest.raises(UserError, match="Column 'a' spreads over less than float64 can hold"):
+            Scaler.standard([[1e-300], [2e-300]], ["a"], flat=flat)
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,8 @@ def run(arguments: argparse.Namespace) -> int:
     width = max(len(score.name) for score in scores)
     print(f"{'':{width}}  {'train':>10}  {'test':>10}  {'test R²':>8}")
     for score in scores:
-        print(f"{score.name:{width}}  {score.train:10.4g}  {score.test:10.4g}  {score.r2:8.4f}")
+        r2 = f"{score.r2:.4f}" if abs(score.r2) < 100 else f"{score.r2:.2g}"
+        print(f"{score.name:{width}}  {score.train:10.4g}  {score.test:10.4g}  {r2:>8}")
     best = min(scores, key=lambda score: score.test)
     if best is not scores[-1]:
         print(f"\nThe network is no better on the test rows than {best.name}: prefer that.")

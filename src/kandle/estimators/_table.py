@@ -87,10 +87,12 @@ def _score(name: str, predictor: Predictor, table: Table, data: dict[str, np.nda
     errors = {
         part: (predictor(data[f"x{part}"]) - data[f"y{part}"]) * units for part in ("", "_test")
     }
-    train, test = (float(np.sqrt(np.mean(errors[part] ** 2))) for part in ("", "_test"))
-    spread = np.sum((data["y_test"] - data["y_test"].mean(axis=0)) ** 2)
-    unexplained = np.sum((errors["_test"] / units) ** 2)
-    return Score(name, train, test, float(1 - unexplained / spread) if spread > 0 else float("nan"))
+    # A test row may be that far out: an infinite error is what it is.
+    with np.errstate(over="ignore", invalid="ignore"):
+        train, test = (float(np.sqrt(np.mean(errors[part] ** 2))) for part in ("", "_test"))
+        spread = np.sum((data["y_test"] - data["y_test"].mean(axis=0)) ** 2)
+        r2 = 1 - np.sum((errors["_test"] / units) ** 2) / spread if spread > 0 else np.nan
+    return Score(name, train, test, float(r2))
 
 
 def _named(scheme: str | Scheme) -> str:

@@ -111,12 +111,15 @@ def _usable(
     x: np.ndarray, columns: Sequence[str], scale: np.ndarray, flat: float | None
 ) -> np.ndarray:
     """The scales, `flat` for columns without spread."""
-    for column, value in zip(columns, scale, strict=True):
-        if not np.isfinite(value):
+    constant = _constant(x)
+    for column, value, known in zip(columns, scale, constant, strict=True):
+        # Numbers beyond 1e154 or below 1e-162 have no square.
+        if not known and not 0 < value < np.inf:
+            more = "less" if value == 0 else "more"
             raise UserError(
-                f"Column {column!r} spreads over more than float64 can hold: a larger unit helps."
+                f"Column {column!r} spreads over {more} than float64 can hold: another unit helps."
             )
-    return scale if flat is None else np.where(_constant(x) | (scale == 0), flat, scale)
+    return scale if flat is None else np.where(constant, flat, scale)
 
 
 def _constant(x: np.ndarray) -> np.ndarray:

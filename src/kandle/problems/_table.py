@@ -190,10 +190,11 @@ class Table:
         parts = (
             {"x": x_train, "y": target.apply(y[train])},
             # New data are not moved into the domain either.
-            {"x": in_float32(inputs.apply(x[test])), "y": in_float32(target.apply(y[test]))},
+            {"x": in_float32(inputs.apply(x[test])), "y": target.apply(y[test])},
         )
-        train_part, test_part = ({k: v.astype(dtype) for k, v in part.items()} for part in parts)
-        return train_part, test_part
+        with np.errstate(over="ignore"):  # a target that is out of reach is an infinite error
+            a, b = ({k: v.astype(dtype) for k, v in part.items()} for part in parts)
+        return a, b
 
     @functools.cached_property
     def _split(self) -> tuple[np.ndarray, np.ndarray]:
