@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 import kandle
 from kandle import KANClassifier, KANRegressor, init
 from kandle._errors import UserError
+from kandle.estimators import FitSettings
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-3, 5, (120, 2))
@@ -208,9 +209,18 @@ def test_pipeline_and_grid_search():
         ({"weight_decay": "much"}, "'weight_decay'"),
         ({"learning_rate": -1.0}, "'learning_rate'"),
         ({"learning_rate": 1e30}, "diverged"),
+        ({"random_state": 2**63}, r"'random_state' must be an integer from 0 to 2³² - 1, a Random"),
+        ({"random_state": "one"}, "'random_state'"),
     ],
     ids=str,
 )
 def test_bad_parameters(changed, message):
     with pytest.raises(UserError, match=message):
         KANRegressor(**{**SMALL, "max_iter": 20, **changed}).fit(X, Y)
+
+
+@pytest.mark.parametrize("seed", [2**63, 2**32, -1, 0.5, True])
+def test_seeds_that_would_be_those_of_other_trainings(seed):
+    with pytest.raises(UserError, match=r"'seed' of FitSettings must be an integer from 0 to 2³²"):
+        FitSettings(seed=seed)
+    assert FitSettings(seed=np.int64(2**32 - 1)).seed == 2**32 - 1

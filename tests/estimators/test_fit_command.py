@@ -1,5 +1,7 @@
 """`kandle fit` and `kandle predict`, as a person uses and misuses them."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from kandle._errors import UserError
 from kandle.cli import main
 from kandle.estimators import load_fitted
 from kandle.estimators._table import ridge
+from kandle.problems import Table
 
 FAST = ["--layers", "3", "--grid", "3", "--steps", "150"]
 
@@ -44,6 +47,65 @@ def test_fit_then_predict(table, tmp_path, capsys):
     printed = float(rows["KAN"][-2])
     assert np.sqrt(np.mean((predicted["y"] - frame["y"]) ** 2)) < 3 * printed
     assert list(tmp_path.glob(".*")) == []
+
+
+def test_the_printed_test_error_is_that_of_predictions_for_new_data(tmp_path, capsys):
+    """Training rows and test rows in two files: the test file alone cannot help the model."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.standard_t(3, (40, 2)), columns=["a", "b"])
+    frame["y"] = 10 * frame["a"] + frame["b"] ** 2 + 3 * rng.normal(size=40)
+    tested = Table(frame, "y")
+    rows = tested.scaler.invert(tested.evaluation()[0])
+    is_test = np.isclose(frame["a"].to_numpy()[:, None], rows[:, 0]).any(axis=1)
+    assert is_test.sum() == 8
+    data, new = tmp_path / "data.csv", tmp_path / "new.csv"
+    frame.to_csv(data, index=False)
+    frame[is_test].to_csv(new, index=False)
+    model, out = tmp_path / "m.safetensors", tmp_path / "p.csv"
+    assert main(["fit", str(data), "--target", "y", *FAST, "--out", str(model)]) == 0
+    shown = capsys.readouterr().out
+    printed = {line.split()[0]: line.split() for line in shown.splitlines() if line.strip()}
+    assert main(["predict", str(model), str(new), "--out", str(out)]) == 0
+    beyond = capsys.readouterr().err.split("note: ")[1].split(" rows lie outside")[0]
+    assert f"{beyond} of the test rows lie outside the range of the training rows" in shown
+    error = pd.read_csv(out)["y"].to_numpy() - frame["y"][is_test].to_numpy()
+    assert float(printed["KAN"][-2]) == pytest.approx(np.sqrt(np.mean(error**2)), rel=1e-3)
+
+    # Neither does it help the others: the mean of the training rows is what it is compared with.
+    train = frame["y"][~is_test]
+    error = train.mean() - frame["y"][is_test]
+    assert float(printed["mean"][-2]) == pytest.approx(np.sqrt(np.mean(error**2)), rel=1e-3)
+
+    # And what the test rows are like changes nothing about the model.
+    weights = load_fitted(model)
+    moved = frame.copy()
+    moved.loc[is_test, ["a", "b", "y"]] *= 7
+    moved.to_csv(data, index=False)
+    assert main(["fit", str(data), "--target", "y", *FAST, "--out", str(model)]) == 0
+    again = load_fitted(model)
+    assert (again.inputs, again.target) == (weights.inputs, weights.target)
+    x = frame[["a", "b"]].to_numpy()
+    np.testing.assert_array_equal(again.values(x), weights.values(x))
+
+
+def test_numbers_out_of_all_proportion(table, tmp_path, capsys):
+    frame = pd.read_csv(table)
+    known = Table(frame, "y")
+    row = int(np.argmin(abs(frame["a"] - known.scaler.invert(known.evaluation()[0])[0, 0])))
+    out = str(tmp_path / "m.safetensors")
+    for column, shown in (
+        ("a", r"ridge .* \S+e\+\d\d +-\S+e\+\d\d\n"),
+        ("y", r"KAN .* inf +nan\n"),
+    ):
+        odd = frame.copy()
+        odd.loc[row, column] = 1e300
+        odd.to_csv(table, index=False)
+        assert main(["fit", str(table), "--target", "y", *FAST, "--out", out]) == 0
+        assert re.search(shown, capsys.readouterr().out)
+    for unit, more in ((1e300, "more"), (1e-300, "less")):
+        frame.assign(y=unit * frame["y"]).to_csv(table, index=False)
+        assert main(["fit", str(table), "--target", "y", *FAST, "--out", out]) == 2
+        assert f"Column 'y' spreads over {more} than float64 can hold" in capsys.readouterr().err
 
 
 def test_a_column_with_a_comma_and_one_without_a_name(table, tmp_path, capsys):
@@ -114,6 +176,13 @@ def test_ridge_is_least_squares_where_nothing_speaks_for_a_penalty():
         ("empty", ["--target", "y"], "empty"),
         ("a,y,a\n1,2,3\n4,5,6\n", ["--target", "y"], "Column 'a' occurs more than once in"),
         ("y\n1\n2\n", ["--target", "y"], "nothing to predict y from: its only columns are 'y'"),
+        (
+            None,
+            ["--target", "y", "--seed", f"{2**63}"],
+            f"--seed must be an integer from 0 to 2³² - 1. Got {2**63}",
+        ),
+        (None, ["--target", "y", "--seed", f"{2**32}"], "--seed must be"),
+        (None, ["--target", "y", "--seed", "-1"], "--seed must be"),
         (None, ["--target", "y", "--init", "xavier"], "Unknown scheme 'xavier'"),
         (None, ["--target", "y", "--init", "power-law:1"], "power-law:0.25,1.75"),
         (None, ["--target", "y", "--init", "lecun-numerical", "--rate", "1e30"], "diverged"),

@@ -34,10 +34,11 @@ def test_scaling_and_split():
     assert (table.name, table.kind, table.n_in, table.n_out) == ("mine", "function", 2, 1)
     assert data["x"].shape == (40, 2)
     assert data["x_test"].shape == (10, 2)
-    x = np.concatenate([data["x"], data["x_test"]])
+    # The training rows alone decide the scaling.
+    x, y = data["x"], data["y"]
     np.testing.assert_allclose([x.min(0), x.max(0)], [[-1, -1], [1, 1]], atol=1e-12)
-    y = np.concatenate([data["y"], data["y_test"]])
     np.testing.assert_allclose([y.mean(), y.std()], [0, 1], atol=1e-12)
+    x, y = np.concatenate([x, data["x_test"]]), np.concatenate([y, data["y_test"]])
     # Every row is there once, inputs and target together.
     rows = np.concatenate([table.scaler.invert(x), table.target_scaler.invert(y)], axis=1)
     expected = FRAME[["b", "a", "y"]].to_numpy()
@@ -53,6 +54,47 @@ def test_the_seed_decides_the_split():
     a, b, c = (Table(FRAME, target="y", seed=s).arrays("float64")["x_test"] for s in (0, 0, 1))
     np.testing.assert_array_equal(a, b)
     assert not np.array_equal(a, c)
+
+
+def test_test_rows_change_nothing_about_the_training_and_may_lie_outside():
+    rows = np.arange(40.0)
+    frame = pd.DataFrame({"a": rows, "y": rows**2})
+    before = Table(frame, "y")
+    test = np.rint(before.scaler.invert(before.arrays("float64")["x_test"])[:, 0]).astype(int)
+    moved = frame.copy()
+    moved.loc[test, ["a", "y"]] *= 1e3
+    after = Table(moved, "y")
+    assert after.scaler == before.scaler
+    assert after.target_scaler == before.target_scaler
+    one, other = before.arrays("float64"), after.arrays("float64")
+    for name in ("x", "y"):
+        np.testing.assert_array_equal(one[name], other[name])
+    # As they are predicted: not moved into the domain.
+    expected = after.scaler.apply(moved.loc[test, ["a"]].to_numpy())
+    np.testing.assert_array_equal(other["x_test"], expected)
+    assert other["x_test"].max() > 100
+
+
+def test_a_column_that_varies_in_the_test_rows_only():
+    frame = pd.DataFrame({"a": np.arange(20.0), "flag": 3.0, "y": np.arange(20.0) ** 2})
+    table = Table(frame, "y", inputs=["a"])
+    tested = int(np.rint(table.scaler.invert(table.evaluation()[0])[0, 0]))
+    for column in ("flag", "y"):
+        flat = frame.assign(**{column: 3.0})
+        flat.loc[tested, column] = 4.0
+        message = f"Column '{column}' is constant in the 16 training rows, all 3, .*another seed"
+        with pytest.raises(UserError, match=message):
+            Table(flat, "y", inputs=["a", "flag"] if column == "flag" else ["a"])
+
+
+def test_test_rows_far_beyond_float32_stay_finite():
+    frame = pd.DataFrame({"a": np.arange(20.0), "y": np.arange(20.0) ** 2})
+    table = Table(frame, "y")
+    tested = int(np.rint(table.scaler.invert(table.evaluation()[0])[0, 0]))
+    frame.loc[tested, ["a", "y"]] = 1e300
+    data = Table(frame, "y").arrays("float32")
+    assert np.isfinite(data["x_test"]).all()
+    assert np.isinf(data["y_test"]).sum() == 1  # and with it the error
 
 
 def test_two_targets_and_two_rows():
@@ -119,6 +161,8 @@ def test_bad_files(tmp_path, name, content, message):
         ({"target": "y", "inputs": ["a", "a"]}, "distinct columns"),
         ({"target": "y", "inputs": []}, "'inputs' of Table"),
         ({"target": []}, "'target' of Table"),
+        ({"target": "y", "seed": 2**32}, r"'seed' of Table must be an integer from 0 to 2³² - 1"),
+        ({"target": "y", "seed": "1"}, "'seed' of Table"),
         ({"target": "y", "test_fraction": 1.0}, "'test_fraction' of Table"),
     ],
 )
@@ -153,11 +197,25 @@ def test_scaler_round_trips():
     np.testing.assert_allclose([z.min(0), z.max(0)], [[0] * 3, [3] * 3], atol=1e-12)
 
 
+def test_a_scaler_may_leave_a_column_without_spread_alone():
+    x = [[0.1, 1.0], [0.1, 3.0], [0.1, 5.0]]
+    for make in (Scaler.to_interval, Scaler.standard):
+        with pytest.raises(UserError, match="Column 'a' is constant"):
+            make(x, "ab")
+        scaler = make(x, "ab", flat=1.0)
+        np.testing.assert_allclose(scaler.apply(x)[:, 0], 0, atol=1e-15)
+        assert scaler.scale[0] == 1
+        assert scaler.scale[1] == make(np.asarray(x)[:, 1:], "b").scale[0]
+
+
 def test_scaler_of_extreme_numbers():
     scaler = Scaler.to_interval([[1e308], [-1e308]], ["a"])
     assert scaler.apply([[1e308], [-1e308]]).tolist() == [[1.0], [-1.0]]
-    with pytest.raises(UserError, match="Column 'a' of a Scaler"):
+    with pytest.raises(UserError, match="Column 'a' spreads over more than float64 can hold"):
         Scaler.standard([[1e308], [-1e308]], ["a"])
+    for flat in (None, 1.0):
+        with pytest.raises(UserError, match="Column 'a' spreads over less than float64 can hold"):
+            Scaler.standard([[1e-300], [2e-300]], ["a"], flat=flat)
 
 
 @pytest.mark.parametrize(

@@ -415,6 +415,7 @@ def test_an_interrupt_passes_through(tiny, small):
         ({"problem": "f9"}, "Unknown problem 'f9'"),
         ({"members": [("glorott", 0)]}, "Unknown scheme 'glorott'"),
         ({"members": [("glorot", -1)]}, "'seed' of Member must be"),
+        ({"members": [("glorot", 2**63)]}, "'seed' of Member must be"),
         ({"members": ("glorot", 0)}, "'members' of train must be a sequence of Member"),
         ({"members": ["glorot"]}, "'members' of train must be a sequence of Member"),
         ({"checkpoints": 1}, "'checkpoints' of train must be integers"),

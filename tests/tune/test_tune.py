@@ -4,7 +4,6 @@ import itertools
 import shlex
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from kandle import init, problems
@@ -199,20 +198,6 @@ def test_nothing_but_divergence_is_an_error():
         tune(WAVE, **FEW, steps=20, optimizer=Optimizer(learning_rate=1e30))
 
 
-def test_a_table_is_searched_as_it_is_fitted(tmp_path):
-    """The best pair's loss is the one that a fit from it ends with."""
-    from kandle.estimators import FitSettings
-    from kandle.estimators._table import fit_table
-
-    x = np.linspace(-1, 1, 40)
-    table = problems.Table(pd.DataFrame({"x": x, "y": np.sin(3 * x)}), "y")
-    tuned = tune(table, **FEW, seeds=1, steps=30, budget=1e6)
-    seen = []
-    settings = FitSettings(layers=(3,), grid=3, init=tuned.scheme, steps=30)
-    fit_table(table, settings, lambda *told: seen.append(told))
-    assert seen[-1][-1] == pytest.approx(tuned.best.loss, rel=1e-4)
-
-
 def test_program(tmp_path, capsys, monkeypatch):
     x = np.linspace(-1, 1, 40)
     lines = [f"{a},{np.sin(3 * a)}" for a in x]
@@ -224,6 +209,8 @@ def test_program(tmp_path, capsys, monkeypatch):
     assert "alpha\\beta" in shown
     assert shown.count("*") >= 3
     assert "not known from one seed" in shown
+    assert "ranked by the error on 6 rows held out of the training rows\n" in shown
+    assert "log10 of the held-out mse after" in shown
     # The last line is the command that trains from what was found.
     command = shlex.split(shown.strip().splitlines()[-1])
     assert command[:5] == ["kandle", "fit", str(data), "--target", "y"]
@@ -231,6 +218,9 @@ def test_program(tmp_path, capsys, monkeypatch):
     assert main(command[1:]) == 0
     assert (tmp_path / "model.safetensors").exists()
     capsys.readouterr()
+    few = ["--layers", "2", "--steps", "2", "--seeds", "1", "--budget", "400"]
+    assert main(["tune", "--problem", "f1", *few]) == 0
+    assert "ranked by the training loss\n" in capsys.readouterr().out
     for wrong in (
         ["tune"],
         ["tune", str(data)],

@@ -17,7 +17,8 @@ def add(subparsers) -> None:
         "fit",
         help="train a network on a table",
         description="Train a network to predict a column of a CSV or Parquet file from the others, "
-        "compare it with the mean and with ridge regression, and save it with its scaling.",
+        "compare it with the mean and with ridge regression on rows that neither the training nor "
+        "the scaling saw, and save it with its scaling.",
     )
     parser.add_argument("data", metavar="DATA", help="a CSV or Parquet file")
     parser.add_argument("--target", required=True, help="the column to predict")
@@ -97,8 +98,10 @@ def layers(text: str) -> tuple[int, ...]:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from kandle._seed import check_seed
     from kandle.cli._files import check_writable, progress
 
+    seed = check_seed("--seed", arguments.seed)
     # Before anything is computed that could be lost.
     out = check_writable(arguments.out, (".safetensors",))
     from kandle.estimators import FitSettings, save_fitted
@@ -110,20 +113,24 @@ def run(arguments: argparse.Namespace) -> int:
         init=scheme(arguments.init),
         steps=arguments.steps,
         learning_rate=arguments.rate,
-        seed=arguments.seed,
+        seed=seed,
     )
-    table = read_table(arguments, arguments.seed)
+    table = read_table(arguments, seed)
     with progress("fit") as told:
         fitted, scores = fit_table(table, settings, told)
     save_fitted(fitted, out)
 
-    n_train, n_test = (len(table.arrays()[name]) for name in ("x", "x_test"))
+    data = table.arrays("float64")
     print(f"{', '.join(table.target)} from {', '.join(table.inputs or ())}")
-    print(f"{n_train} rows to train, {n_test} to test; root mean square errors\n")
+    print(f"{len(data['x'])} rows to train, {len(data['x_test'])} to test; root mean square errors")
+    if beyond := fitted.beyond(table.scaler.invert(data["x_test"])):
+        print(f"{beyond} of the test rows lie outside the range of the training rows")
+    print()
     width = max(len(score.name) for score in scores)
     print(f"{'':{width}}  {'train':>10}  {'test':>10}  {'test R²':>8}")
     for score in scores:
-        print(f"{score.name:{width}}  {score.train:10.4g}  {score.test:10.4g}  {score.r2:8.4f}")
+        r2 = f"{score.r2:.4f}" if abs(score.r2) < 100 else f"{score.r2:.2g}"
+        print(f"{score.name:{width}}  {score.train:10.4g}  {score.test:10.4g}  {r2:>8}")
     best = min(scores, key=lambda score: score.test)
     if best is not scores[-1]:
         print(f"\nThe network is no better on the test rows than {best.name}: prefer that.")

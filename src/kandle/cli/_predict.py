@@ -25,7 +25,6 @@ def run(arguments: argparse.Namespace) -> int:
     out = check_writable(arguments.out, (".csv",))
     if out.exists() and os.path.exists(arguments.data) and out.samefile(arguments.data):
         raise must("--out", "another file than DATA, which it would replace", arguments.out)
-    import numpy as np
     import pandas as pd
 
     from kandle._errors import UserError
@@ -53,8 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
             frame[f"p({name})"] = column
     write_whole(out, frame.to_csv(index=False))
     print(f"wrote {len(frame)} predictions to {out}")
-    beyond = int((np.abs(fitted.inputs.apply(x)) > 1 + 1e-9).any(axis=1).sum())
-    if beyond:
+    if beyond := fitted.beyond(x):
         print(
             f"kandle: note: {beyond} rows lie outside the range of the data the network was "
             "fitted to: it extrapolates there.",

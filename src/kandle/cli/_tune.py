@@ -11,7 +11,9 @@ def add(subparsers) -> None:
         "tune",
         help="find the power law's exponents for a task",
         description="Search the paper's grid of exponents by successive halving, for a problem or "
-        "for a table of data.",
+        "for a table of data. Pairs are ranked by their training loss; for a table by the error "
+        "on rows held out of the training rows, others for every seed. The rows that `kandle fit` "
+        "tests on take no part.",
     )
     parser.add_argument("data", metavar="DATA", nargs="?", help="a CSV or Parquet file")
     parser.add_argument("--target", help="the column of DATA to predict")
@@ -95,7 +97,9 @@ def show(tuned) -> None:
     import numpy as np
 
     alphas, betas, losses = tuned.landscape()
-    print(f"log10 of the loss after {tuned.plan.rungs[0].steps:,} steps, first seed\n")
+    measure = "training loss" if tuned.held_out is None else "held-out mse"
+    print(f"ranked by {tuned.ranked_by}")
+    print(f"log10 of the {measure} after {tuned.plan.rungs[0].steps:,} steps, first seed\n")
     print("alpha\\beta" + "".join(f"{beta:>8g}" for beta in betas))
     finalists = {(c.alpha, c.beta) for c in tuned.finalists}
     for alpha, row in zip(alphas, losses, strict=True):
@@ -111,10 +115,10 @@ def show(tuned) -> None:
     all_steps = "all " if best.steps == tuned.steps else ""
     from_seeds = "one seed" if seeds == 1 else f"{seeds} seeds"
     print(f"\n* trained for {all_steps}{best.steps:,} steps from {from_seeds}:\n")
-    print(f"{'alpha':>6}  {'beta':>6}  {'median loss':>12}  {'least':>10}  {'most':>10}")
+    print(f"{'alpha':>6}  {'beta':>6}  {'median ' + measure:>20}  {'least':>10}  {'most':>10}")
     for c in tuned.finalists[:10]:
         print(
-            f"{c.alpha:>6g}  {c.beta:>6g}  {c.loss:>12.3e}  "
+            f"{c.alpha:>6g}  {c.beta:>6g}  {c.loss:>20.3e}  "
             f"{min(c.losses):>10.3e}  {max(c.losses):>10.3e}"
         )
     share = tuned.plan.model_steps / tuned.exhaustive
@@ -130,7 +134,8 @@ def how_sure(tuned) -> str:
         return "there was no other pair to compare it with"
     if seeds == 1:
         return "not known from one seed; --seeds 3 or more can tell"
+    rows = "" if tuned.held_out is None else " with their held-out rows"
     return (
         f"it is the best of {finalists} finalists in {100 * tuned.confidence:.0f} % of resamples "
-        f"of the {seeds} seeds (it was chosen on these losses, which flatters it)"
+        f"of the {seeds} seeds{rows} (it was chosen on these losses, which flatters it)"
     )

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kandle._errors import UserError, must
+from kandle._seed import WORDS
 from kandle.estimators._fit import FitSettings
 from kandle.estimators._saved import (
     Fitted,
@@ -97,7 +98,11 @@ class KANEstimator(BaseEstimator):
         self.n_iter_ = self.max_iter
 
     def _settings(self) -> FitSettings:
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        try:
+            seed = check_random_state(self.random_state).randint(2**31 - 1)
+        except ValueError:
+            requirement = f"{WORDS}, a RandomState or None"
+            raise must("'random_state'", requirement, self.random_state) from None
         try:
             layers = None if isinstance(self.layers, str) else tuple(self.layers)
         except TypeError:
@@ -121,18 +126,9 @@ class KANEstimator(BaseEstimator):
     def _input_scaler(self, x: np.ndarray) -> Scaler:
         names = getattr(self, "feature_names_in_", None)
         columns = [f"x{i}" for i in range(x.shape[1])] if names is None else list(names)
-        low, high = x.min(axis=0), x.max(axis=0)
-        return affine(columns, low / 2 + high / 2, high / 2 - low / 2)
+        return Scaler.to_interval(x, columns, flat=1.0)
 
     def _checked(self, X: Any) -> np.ndarray:
         """Inputs to predict from."""
         check_is_fitted(self)
         return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
-
-
-def affine(columns: list[str], offset: np.ndarray, scale: np.ndarray) -> Scaler:
-    """A scaler that leaves a column without spread at zero, and is exact about the others."""
-    if not np.isfinite(scale).all():
-        raise UserError("The data spread over more than float64 can hold.")
-    scale = np.where(scale > 0, scale, 1.0)
-    return Scaler(tuple(columns), tuple(offset.tolist()), tuple(scale.tolist()))

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from kandle._errors import UserError, must
+from kandle._seed import check_seed
 from kandle.init import Scheme, get
 from kandle.nn import KAN
 from kandle.train import Classify, FitRows, Optimizer, Population
@@ -42,6 +43,9 @@ class FitSettings:
     learning_rate: float = 1e-2
     weight_decay: float = 0.0
     seed: int = 0
+
+    def __post_init__(self):
+        object.__setattr__(self, "seed", check_seed("'seed' of FitSettings", self.seed))
 
     def optimizer(self) -> Optimizer:
         schedule = {"name": "cosine_decay", "decay_steps": int(self.steps)}

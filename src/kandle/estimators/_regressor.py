@@ -6,9 +6,10 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from kandle.estimators._base import KANEstimator, affine
+from kandle.estimators._base import KANEstimator
 from kandle.estimators._fit import fit_values
 from kandle.estimators._saved import Fitted
+from kandle.problems import Scaler
 
 
 class KANRegressor(MultiOutputMixin, RegressorMixin, KANEstimator):
@@ -47,7 +48,7 @@ class KANRegressor(MultiOutputMixin, RegressorMixin, KANEstimator):
         targets = np.asarray(y, np.float64).reshape(len(X), -1)
         inputs = self._input_scaler(X)
         names = [f"y{i}" if targets.shape[1] > 1 else "y" for i in range(targets.shape[1])]
-        target = affine(names, targets.mean(axis=0), targets.std(axis=0))
+        target = Scaler.standard(targets, names, flat=1.0)
         model = fit_values(inputs.apply(X), target.apply(targets), self._settings())
         self.fitted_ = Fitted(model, inputs, target)
         self.n_iter_ = self.max_iter

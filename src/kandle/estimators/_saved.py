@@ -17,6 +17,7 @@ from kandle.init import SCHEMES, Scheme, from_dict, to_dict
 from kandle.nn import KAN, load, load_metadata, save
 from kandle.nn._format import LayerFormat
 from kandle.problems import Scaler
+from kandle.problems._scaler import in_float32
 
 # The key of the model file's header that holds scaling and names, as JSON.
 _KEY = "kandle-fit"
@@ -57,9 +58,7 @@ class Fitted:
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
         """The network's own outputs for inputs in the data's units: (N, n_in) -> (N, n_out)."""
-        scaled = self.inputs.apply(x)
-        # Beyond float32 nothing can be told apart, and infinities would be an error.
-        x = np.clip(scaled, -1e30, 1e30).astype(self.model.dtype)
+        x = in_float32(self.inputs.apply(x)).astype(self.model.dtype)
         outputs = []
         for start in range(0, len(x), _BLOCK):
             block = x[start : start + _BLOCK]
@@ -67,6 +66,10 @@ class Fitted:
             padded = np.pad(block, ((0, _BLOCK - len(block)), (0, 0)), mode="edge")
             outputs.append(np.asarray(_forward(self.model, padded))[: len(block)])
         return np.concatenate(outputs).astype(np.float64)
+
+    def beyond(self, x: np.ndarray) -> int:
+        """How many rows lie outside the range of the data that the network was fitted to."""
+        return int((np.abs(self.inputs.apply(x)) > 1 + 1e-9).any(axis=1).sum())
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """Predictions in the target's units: (N, n_in) -> (N, n_targets)."""

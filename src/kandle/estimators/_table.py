@@ -34,13 +34,8 @@ def fit_table(
     All are fitted to the training rows alone; errors of several targets are pooled, each target in
     its own units.
     """
+    check_rows(table)
     data = table.arrays(np.float64)
-    rows = len(data["x"]) + len(data["x_test"])
-    if rows < LEAST_ROWS:
-        raise UserError(
-            f"Table {table.name!r} has {rows} rows. Fitting needs at least {LEAST_ROWS}, some of "
-            "them to test on."
-        )
     model = fit_values(data["x"], data["y"], settings, report)
     kept = {
         "init": describe_scheme(get(settings.init)),
@@ -56,6 +51,15 @@ def fit_table(
         f"KAN ({_named(settings.init)})": lambda x: fitted.outputs(table.scaler.invert(x)),
     }
     return fitted, [_score(name, p, table, data) for name, p in predictors.items()]
+
+
+def check_rows(table: Table) -> None:
+    """A table with too few rows to learn from, and to say how well, is an error."""
+    if (rows := len(table)) < LEAST_ROWS:
+        raise UserError(
+            f"Table {table.name!r} has {rows} rows. Fitting needs at least {LEAST_ROWS}, some of "
+            "them to test on."
+        )
 
 
 def ridge(x: np.ndarray, y: np.ndarray) -> Predictor:
@@ -83,10 +87,12 @@ def _score(name: str, predictor: Predictor, table: Table, data: dict[str, np.nda
     errors = {
         part: (predictor(data[f"x{part}"]) - data[f"y{part}"]) * units for part in ("", "_test")
     }
-    train, test = (float(np.sqrt(np.mean(errors[part] ** 2))) for part in ("", "_test"))
-    spread = np.sum((data["y_test"] - data["y_test"].mean(axis=0)) ** 2)
-    unexplained = np.sum((errors["_test"] / units) ** 2)
-    return Score(name, train, test, float(1 - unexplained / spread) if spread > 0 else float("nan"))
+    # A test row may be that far out: an infinite error is what it is.
+    with np.errstate(over="ignore", invalid="ignore"):
+        train, test = (float(np.sqrt(np.mean(errors[part] ** 2))) for part in ("", "_test"))
+        spread = np.sum((data["y_test"] - data["y_test"].mean(axis=0)) ** 2)
+        r2 = 1 - np.sum((errors["_test"] / units) ** 2) / spread if spread > 0 else np.nan
+    return Score(name, train, test, float(r2))
 
 
 def _named(scheme: str | Scheme) -> str:

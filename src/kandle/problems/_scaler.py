@@ -37,27 +37,38 @@ class Scaler:
 
     @classmethod
     def to_interval(
-        cls, x: ArrayLike, columns: Sequence[str], low: float = -1.0, high: float = 1.0
+        cls,
+        x: ArrayLike,
+        columns: Sequence[str],
+        low: float = -1.0,
+        high: float = 1.0,
+        flat: float | None = None,
     ) -> "Scaler":
-        """Each column's smallest value goes to `low`, its largest to `high`."""
-        x = _varying(x, columns)
+        """Each column's smallest value goes to `low`, its largest to `high`.
+
+        `flat` is the scale of a column without spread, which is an error without it.
+        """
+        x = np.asarray(x, np.float64) if flat is not None else varying(x, columns)
         # Halves first: the sum or difference of two large numbers may overflow.
         half_sum = x.max(axis=0) / 2 + x.min(axis=0) / 2
         scale = (x.max(axis=0) / 2 - x.min(axis=0) / 2) / ((high - low) / 2)
+        scale = _usable(x, columns, scale, flat)
         offset = half_sum - scale * (low + high) / 2
         return cls(tuple(columns), tuple(offset.tolist()), tuple(scale.tolist()))
 
     @classmethod
-    def standard(cls, x: ArrayLike, columns: Sequence[str]) -> "Scaler":
-        """Each column gets mean 0 and (population) standard deviation 1."""
-        x = _varying(x, columns)
-        with np.errstate(over="ignore"):  # an infinite scale is refused below
+    def standard(cls, x: ArrayLike, columns: Sequence[str], flat: float | None = None) -> "Scaler":
+        """Each column gets mean 0 and (population) standard deviation 1; `flat` as above."""
+        x = np.asarray(x, np.float64) if flat is not None else varying(x, columns)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
             mean, std = x.mean(axis=0), x.std(axis=0)
+        std = _usable(x, columns, std, flat)
         return cls(tuple(columns), tuple(mean.tolist()), tuple(std.tolist()))
 
     def apply(self, x: ArrayLike) -> np.ndarray:
         """From the data's units: (N, n) to (N, n)."""
-        return (np.asarray(x, np.float64) - self.offset) / self.scale
+        with np.errstate(over="ignore"):  # far beyond the data that the scale is of
+            return (np.asarray(x, np.float64) - self.offset) / self.scale
 
     def invert(self, z: ArrayLike) -> np.ndarray:
         """Back to the data's units: (N, n) to (N, n)."""
@@ -76,13 +87,41 @@ class Scaler:
         return cls(tuple(map(str, columns)), tuple(map(float, offset)), tuple(map(float, scale)))
 
 
-def _varying(x: ArrayLike, columns: Sequence[str]) -> np.ndarray:
+def varying(x: ArrayLike, columns: Sequence[str]) -> np.ndarray:
+    """The columns as float64, if none of them is constant."""
     x = np.asarray(x, np.float64)
-    for column, values in zip(columns, x.T, strict=True):
-        # Not the standard deviation, which rounding may leave above 0.
-        if values.min() == values.max():
+    for column, values, constant in zip(columns, x.T, _constant(x), strict=True):
+        if constant:
             raise UserError(
                 f"Column {column!r} is constant: rows 1 to {len(values)} are all {values[0]:g}. "
                 "Nothing can be learned from it or about it."
             )
     return x
+
+
+def in_float32(z: np.ndarray) -> np.ndarray:
+    """Scaled values as float32 holds them.
+
+    Beyond that nothing can be told apart, and infinities would be an error.
+    """
+    return np.clip(z, -1e30, 1e30)
+
+
+def _usable(
+    x: np.ndarray, columns: Sequence[str], scale: np.ndarray, flat: float | None
+) -> np.ndarray:
+    """The scales, `flat` for columns without spread."""
+    constant = _constant(x)
+    for column, value, known in zip(columns, scale, constant, strict=True):
+        # Numbers beyond 1e154 or below 1e-162 have no square.
+        if not known and not 0 < value < np.inf:
+            more = "less" if value == 0 else "more"
+            raise UserError(
+                f"Column {column!r} spreads over {more} than float64 can hold: another unit helps."
+            )
+    return scale if flat is None else np.where(constant, flat, scale)
+
+
+def _constant(x: np.ndarray) -> np.ndarray:
+    # Not the standard deviation, which rounding may leave above 0.
+    return x.min(axis=0) == x.max(axis=0)

@@ -11,14 +11,19 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from kandle._errors import UserError, must
+from kandle._seed import check_seed
 from kandle.problems._frame import numbers, read_frame, unnamed
 from kandle.problems._sampling import Interval, permutation
-from kandle.problems._scaler import Scaler
+from kandle.problems._scaler import Scaler, in_float32, varying
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _PATH = (str, os.PathLike)
+
+# One of so many parts of the training rows is held out at a time, of so many rows at the least: one
+# row says too little.
+_FOLDS, _LEAST_HELD_OUT = 5, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +36,9 @@ class Table:
     - `seed`: which rows are kept for testing; `test_fraction` says how many, at least one.
 
     Inputs are mapped to [-1, 1], where the splines live, and targets to mean 0 and standard
-    deviation 1, over all rows: `scaler` and `target_scaler` lead back to the data's units. All
-    errors are thus relative to the target's spread.
+    deviation 1, over the training rows alone: `scaler` and `target_scaler` lead back to the data's
+    units. All errors are thus relative to the target's spread. Test rows may lie outside of
+    [-1, 1], as new data may: a network extrapolates there.
     """
 
     data: "str | os.PathLike | pd.DataFrame"
@@ -56,13 +62,19 @@ class Table:
         set_field("inputs", _names("inputs", self._inputs))
         if both := set(self._inputs) & set(self.target):
             raise UserError(f"Column {min(both)!r} is a target and cannot be an input as well.")
+        set_field("seed", check_seed("'seed' of Table", self.seed))
         fraction = self.test_fraction
         if not isinstance(fraction, int | float) or not 0.0 < fraction < 1.0:
             raise must("'test_fraction' of Table", "between 0 and 1", fraction)
         # Bad data is an error here, where the table is named, not somewhere in a training.
-        if len(self._xy[0]) < 2:
+        if len(self) < 2:
             raise UserError(f"Table {name!r} has one row and needs two: to train and to test.")
+        self._check_spread()
         _ = self.scaler, self.target_scaler
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self._xy[0])
 
     @property
     def domain(self) -> Sequence[Interval]:
@@ -78,22 +90,40 @@ class Table:
 
     @functools.cached_property
     def scaler(self) -> Scaler:
-        """From the inputs' units to [-1, 1]."""
-        return Scaler.to_interval(self._xy[0], self._inputs)
+        """From the inputs' units to [-1, 1], of the training rows."""
+        return self._scalers(self._split[0])[0]
 
     @functools.cached_property
     def target_scaler(self) -> Scaler:
-        """From the targets' units to mean 0 and standard deviation 1."""
-        return Scaler.standard(self._xy[1], tuple(self.target))
+        """From the targets' units to mean 0 and standard deviation 1, of the training rows."""
+        return self._scalers(self._split[0])[1]
 
     def arrays(self, dtype: DTypeLike = "float32") -> dict[str, np.ndarray]:
         """The data of a training, scaled: `x` (N, n_in), `y` (N, n_out), `x_test`, `y_test`."""
-        # Rounding may carry a column of tiny relative spread past the ends of the domain.
-        x = np.clip(self.scaler.apply(self._xy[0]), -1.0, 1.0)
-        y = self.target_scaler.apply(self._xy[1])
-        train, test = self._split
-        data = {"x": x[train], "y": y[train], "x_test": x[test], "y_test": y[test]}
-        return {name: array.astype(dtype) for name, array in data.items()}
+        train, test = self._scaled(*self._split, dtype)
+        return {**train, "x_test": test["x"], "y_test": test["y"]}
+
+    def fold(
+        self, index: int, dtype: DTypeLike = "float32"
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Training rows to train on, and others of them to compare models on: `x`, `y` of both.
+
+        A fifth of the training rows is held out, drawn by the seed; scaling comes from the rest.
+        Five folds in turn hold out other rows each, then rows are drawn anew. Test rows are in
+        neither part.
+        """
+        train = self._split[0]
+        if len(train) < 2 * _LEAST_HELD_OUT:
+            raise UserError(
+                f"Table {self.name!r} has {len(train)} training rows. Some can be held out of "
+                f"{2 * _LEAST_HELD_OUT} or more: it needs more rows, or a smaller test_fraction."
+            )
+        # All of one size, for which a training is compiled once.
+        n = max(_LEAST_HELD_OUT, len(train) // _FOLDS)
+        drawn, part = divmod(index, min(_FOLDS, len(train) // n))
+        order = permutation(f"table/{self.seed}/folds/{drawn}", len(train))
+        held = np.sort(order[part * n : (part + 1) * n])
+        return self._scaled(np.delete(train, held), train[held], dtype)
 
     def evaluation(self) -> tuple[np.ndarray, np.ndarray]:
         """The test rows, scaled: float64 (M, n_in), (M, n_out)."""
@@ -129,10 +159,47 @@ class Table:
         xy = numbers(self._frame, (*self._inputs, *self.target))
         return xy[:, : self.n_in], xy[:, self.n_in :]
 
+    def _check_spread(self) -> None:
+        """Every column varies, and does so among the training rows."""
+        columns = (*self._inputs, *self.target)
+        x = varying(np.concatenate(self._xy, axis=1), columns)[self._split[0]]
+        for column, values in zip(columns, x.T, strict=True):
+            if len(values) > 1 and values.min() == values.max():
+                raise UserError(
+                    f"Column {column!r} is constant in the {len(values)} training rows, all "
+                    f"{values[0]:g}, and varies in the test rows only: nothing can be learned from "
+                    "it or about it. Leave it out, or choose other test rows by another seed."
+                )
+
+    def _scalers(self, rows: np.ndarray) -> tuple[Scaler, Scaler]:
+        """Of inputs and targets, from these rows alone; one without spread is only moved."""
+        x, y = (part[rows] for part in self._xy)
+        return (
+            Scaler.to_interval(x, self._inputs, flat=1.0),
+            Scaler.standard(y, tuple(self.target), flat=1.0),
+        )
+
+    def _scaled(
+        self, train: np.ndarray, test: np.ndarray, dtype: DTypeLike
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """`x` and `y` of both, scaled as the training rows ask for."""
+        inputs, target = self._scalers(train)
+        x, y = self._xy
+        # Rounding may carry a column of tiny relative spread past the ends of the domain.
+        x_train = np.clip(inputs.apply(x[train]), -1.0, 1.0)
+        parts = (
+            {"x": x_train, "y": target.apply(y[train])},
+            # New data are not moved into the domain either.
+            {"x": in_float32(inputs.apply(x[test])), "y": target.apply(y[test])},
+        )
+        with np.errstate(over="ignore"):  # a target that is out of reach is an infinite error
+            a, b = ({k: v.astype(dtype) for k, v in part.items()} for part in parts)
+        return a, b
+
     @functools.cached_property
     def _split(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows for training and for testing, each ascending."""
-        rows = len(self._xy[0])
+        rows = len(self)
         n_test = min(max(1, round(rows * self.test_fraction)), rows - 1)
         order = permutation(f"table/{self.seed}", rows)
         return np.sort(order[n_test:]), np.sort(order[:n_test])

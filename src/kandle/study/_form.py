@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kandle._errors import must, unknown
+from kandle._seed import is_seed
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,9 @@ positive = Kind("a whole number of at least 1", lambda value: _is_whole(value, 1
 natural = Kind("a whole number of at least 0", lambda value: _is_whole(value, 0))
 degree = Kind("a whole number from 1 to 5", lambda value: _is_whole(value, 1) and value <= 5)
 number = Kind("a finite number", _is_number)
-seed = Kind("a whole number from 0 to 2³² - 1", lambda value: _is_whole(value, 0) and value < 2**32)
+seed = Kind(
+    "a whole number from 0 to 2³² - 1", lambda value: _is_whole(value, 0) and is_seed(value)
+)
 rate = Kind("a positive number", lambda value: _is_number(value) and value > 0)
 truth = Kind("true or false", lambda value: isinstance(value, bool))
 table = Kind("a table", lambda value: isinstance(value, Mapping))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import jax
 
 from kandle._errors import must
+from kandle._seed import check_seed
 from kandle.init import Scheme
 from kandle.nn import KAN, get_residual
 from kandle.splines import SplineBasis
@@ -73,7 +74,7 @@ class Architecture:
             residual=self.residual,
             bias=self.bias,
             init=scheme,
-            key=jax.random.key(seed),
+            key=jax.random.key(check_seed("'seed' of a network", seed)),
             draws=draws,
             dtype=dtype,
             backend=backend,

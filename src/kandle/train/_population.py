@@ -62,6 +62,11 @@ class Population:
         self.steps += steps
         return np.concatenate(losses)
 
+    def losses(self, data: Mapping[str, np.ndarray]) -> Float[np.ndarray, " P"]:
+        """The objective of every model as it is now, on other data than it is trained on."""
+        given = {name: jnp.asarray(data[name]) for name in self._program.objective.arrays}
+        return np.asarray(self._program.losses(self._state, given))
+
     def keep(self, rows: Sequence[int]) -> None:
         """Go on with these models alone, in this order."""
         chosen = np.asarray(rows)

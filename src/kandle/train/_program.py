@@ -83,6 +83,19 @@ class Program:
         state, losses = _advance(self, state, data, np.int32(steps))
         return state, losses[:steps]
 
+    def losses(self, state: State, data: Data) -> Float[Array, " P"]:
+        """The objective of every model as it is, on any data."""
+        return _losses(self, state.weights, data)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _losses(program: Program, weights: Float[Array, "P n"], data: Data) -> Float[Array, " P"]:
+    def loss(weights: Array) -> Array:
+        model, rba = program.model(weights), program.objective.start(data)
+        return program.objective.loss(model, data, rba, program.backend)[0]
+
+    return _over_models(loss, program.backend)(weights)
+
 
 @functools.partial(jax.jit, static_argnums=0)
 def _initial(program: Program, weights: Array) -> Any:

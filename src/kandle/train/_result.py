@@ -1,14 +1,13 @@
 """What a training takes and what comes out of it."""
 
 import math
-import numbers
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from kandle import init
-from kandle._errors import must
+from kandle._seed import check_seed
 from kandle.nn import KAN
 
 
@@ -26,11 +25,7 @@ class Member:
 
     def __post_init__(self):
         object.__setattr__(self, "scheme", init.get(self.scheme))
-        seed = self.seed
-        whole = isinstance(seed, numbers.Integral) and not isinstance(seed, bool)
-        if not whole or not 0 <= seed < 2**32:
-            raise must("'seed' of Member", "an integer from 0 to 2³² - 1", seed)
-        object.__setattr__(self, "seed", int(seed))
+        object.__setattr__(self, "seed", check_seed("'seed' of Member", self.seed))
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Successive halving: train all pairs a little, then the better ones on."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -12,20 +12,35 @@ from kandle.tune._plan import Plan, Rung
 from kandle.tune._result import Candidate
 
 Pair = tuple[float, float]
-Progress = Callable[[int, int, float], None]  # model-steps done, of how many, best loss
-Build = Callable[[Sequence[Pair], int], Population]  # of pairs, from a seed
+# Model-steps done, of how many, best training loss.
+Progress = Callable[[int, int, float], None]
 
 
 class Racers:
-    """The models of one seed, as many as are still in the race."""
+    """The models of one seed, as many as are still in the race.
 
-    def __init__(self, population: Population, pairs: Sequence[int]):
-        self._population, self._pairs = population, list(pairs)
+    Args:
+        population: one model a pair.
+        pairs: which pairs these are.
+        held_out: the data that models are compared on; None is what they are trained on.
+    """
+
+    def __init__(
+        self,
+        population: Population,
+        pairs: Sequence[int],
+        held_out: Mapping[str, np.ndarray] | None = None,
+    ):
+        self._population, self._pairs, self._held_out = population, list(pairs), held_out
         self.losses = np.full(len(self._pairs), np.nan)
 
     @property
     def steps(self) -> int:
         return self._population.steps
+
+    @property
+    def held_out_rows(self) -> int | None:
+        return None if self._held_out is None else len(self._held_out["x"])
 
     def keep(self, pairs: Sequence[int]) -> None:
         if list(pairs) != self._pairs:
@@ -38,27 +53,30 @@ class Racers:
         if steps > 0:
             curve = self._population.advance(steps, report)
             fine = np.isfinite(curve).all(axis=0) & ~np.isinf(self.losses)
-            self.losses = np.where(fine, curve[-1], np.inf)
+            losses = curve[-1]
+            if self._held_out is not None:
+                losses = self._population.losses(self._held_out)
+            self.losses = np.where(fine & np.isfinite(losses), losses, np.inf)
+
+
+Build = Callable[[Sequence[int], int], Racers]  # of some of the pairs, from a seed
 
 
 class Race:
     """All seeds of the pairs that are still in, in the order of `alive`."""
 
-    def __init__(
-        self, pairs: Sequence[Pair], first: Racers, build: Build, progress: Progress | None
-    ):
-        self.alive = list(range(len(pairs)))
+    def __init__(self, pairs: int, first: Racers, build: Build, progress: Progress | None):
+        self.alive = list(range(pairs))
         self.marks: list[tuple[float, int]] = []  # when how many model-steps were made
-        self._pairs, self._build, self._progress = pairs, build, progress
-        self._seeds, self._spent = {0: first}, first.steps * len(pairs)
+        self._build, self._progress = build, progress
+        self._seeds, self._spent = {0: first}, first.steps * pairs
 
     def run(self, rung: Rung, total: int) -> np.ndarray:
         """Train the first of those alive until the rung's end: losses (seeds, pairs)."""
         self.alive, self.marks = self.alive[: rung.pairs], []
         for seed in range(rung.seeds):
             if seed not in self._seeds:
-                population = self._build([self._pairs[i] for i in self.alive], seed)
-                self._seeds[seed] = Racers(population, self.alive)
+                self._seeds[seed] = self._build(self.alive, seed)
             racers = self._seeds[seed]
             racers.keep(self.alive)
             before, start = racers.steps, self._spent
@@ -87,7 +105,7 @@ def halve(
 
     These are the planned ones, unless a clock says that the rest does not fit.
     """
-    race = Race(pairs, first, build, progress)
+    race = Race(len(pairs), first, build, progress)
     candidates: dict[int, Candidate] = {}
     made: list[Rung] = []
     rest = list(planned.rungs)

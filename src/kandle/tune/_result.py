@@ -21,7 +21,8 @@ class Candidate:
         alpha, beta: the exponents.
         rung: the last rung it took part in.
         steps: updates made.
-        losses: the loss of each seed there; infinite for a training that diverged.
+        losses: the loss of each seed there, for a table that on the rows this seed held out;
+            infinite for a training that diverged.
         first_loss: that of the first seed after the first rung, which all pairs have.
     """
 
@@ -42,12 +43,16 @@ class Candidate:
 class Tuned:
     """The outcome of a search: all pairs, the best first.
 
+    Losses are those of the training, and for a table the mean squared errors on rows held out of
+    its training rows: what fits noisy rows closest predicts others badly.
+
     Attributes:
         candidates: by the rung they reached, then by their loss.
         plan: what was trained.
         exhaustive: model-steps of an exhaustive search with the same seeds and steps.
         widths, grid, degree: the architecture searched for.
         seeds, steps: of a whole training; if a time was too short, the plan ends before.
+        held_out: for a table, how many of the training rows each seed held out; otherwise None.
     """
 
     candidates: tuple[Candidate, ...]
@@ -58,6 +63,7 @@ class Tuned:
     degree: int
     seeds: int
     steps: int
+    held_out: int | None = None
 
     @property
     def best(self) -> Candidate:
@@ -72,6 +78,15 @@ class Tuned:
     def finalists(self) -> tuple[Candidate, ...]:
         """The pairs that were trained to the search's end."""
         return tuple(c for c in self.candidates if c.rung == self.best.rung)
+
+    @property
+    def ranked_by(self) -> str:
+        """What pairs were compared by, in words."""
+        if self.held_out is None:
+            return "the training loss"
+        rows = "1 row" if self.held_out == 1 else f"{self.held_out} rows"
+        others = ", others for every seed" if self.plan.rungs[-1].seeds > 1 else ""
+        return f"the error on {rows} held out of the training rows{others}"
 
     @property
     def cut(self) -> str | None:
@@ -91,7 +106,8 @@ class Tuned:
         """How often the best pair would be found best again among the finalists.
 
         The share of resamples of the seeds, drawn with replacement and the same ones for all
-        finalists, in which its median loss is the lowest; ties are shared. The pair was chosen on
+        finalists, in which its median loss is the lowest; ties are shared. With a seed goes which
+        rows of a table were held out, so that they are resampled too. The pair was chosen on
         these very losses, which flatters it. NaN for one seed, which cannot tell, and for one
         finalist.
         """

@@ -1,0 +1,145 @@
+"""Tables are searched by the error on rows held out of the training rows, and on no others."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kandle import init
+from kandle._errors import UserError
+from kandle.cli import main
+from kandle.cli._tune import how_sure
+from kandle.estimators import FitSettings, fit_values
+from kandle.estimators._table import fit_table
+from kandle.problems import Table
+from kandle.train import Optimizer, predict
+from kandle.tune import tune
+
+FEW = {"layers": (3,), "grid": 3, "alphas": (0.0, 0.5, 2.0), "betas": (0.0, 1.0, 2.0)}
+STEPS = 400
+
+
+def wave(x):
+    return np.sin(2 * x[:, 0]) + x[:, 1]
+
+
+def noisy(seed, rows=60, noise=0.3):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, (rows, 2))
+    frame = pd.DataFrame(x, columns=["a", "b"])
+    return frame.assign(y=wave(x) + noise * rng.normal(size=rows))
+
+
+def rows_of(table, part, of="a"):
+    """Which rows of the frame these are, by a column that tells them apart."""
+    raw = table.data[of].to_numpy()
+    return [int(np.argmin(abs(raw - value))) for value in part]
+
+
+@pytest.mark.parametrize("budget", [1e9, 5000], ids=["all", "halving"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_pair_that_is_found_predicts_new_rows(seed, budget):
+    """Large splines (beta = 0) fit 48 noisy rows best and anything else worst."""
+    table = Table(noisy(seed), "y")
+    choice = {"alphas": (0.25, 1.0, 2.0), "betas": (0.0, 0.5, 1.75)}
+    tuned = tune(table, steps=STEPS, budget=budget, **choice)
+    new = np.random.default_rng(9).uniform(-0.95, 0.95, (1000, 2))
+    trained, errors = {}, {}
+    for c in tuned.candidates:
+        pair = c.alpha, c.beta
+        fitted, scores = fit_table(table, FitSettings(init=init.PowerLaw(*pair), steps=STEPS))
+        trained[pair] = scores[-1].train
+        errors[pair] = np.sqrt(np.mean((fitted.values(new)[:, 0] - wave(new)) ** 2))
+    least = min(errors.values())
+    assert errors[tuned.best.alpha, tuned.best.beta] < 1.5 * least
+    # What the training loss would have chosen.
+    assert errors[min(trained, key=lambda pair: trained[pair])] > 2.5 * least
+
+
+def test_losses_are_those_of_a_fit_to_the_rest_on_the_rows_held_out():
+    table = Table(noisy(0, rows=40), "y", seed=5)
+    tuned = tune(table, **FEW, seeds=2, steps=30, budget=1e6)
+    assert tuned.held_out == 6
+    for seed, loss in enumerate(tuned.best.losses):
+        train, held_out = table.fold(seed)
+        settings = FitSettings(layers=(3,), grid=3, init=tuned.scheme, steps=30, seed=seed)
+        model = fit_values(train["x"], train["y"], settings)
+        error = predict(model, held_out["x"]) - held_out["y"]
+        assert np.mean(error**2) == pytest.approx(loss, rel=1e-3)
+    alphas, betas, losses = tuned.landscape()
+    best = tuned.best
+    assert losses[alphas.index(best.alpha), betas.index(best.beta)] == best.losses[0]
+
+
+def test_test_rows_take_no_part():
+    frame = noisy(1, rows=40)
+    table = Table(frame, "y")
+    test = rows_of(table, table.scaler.invert(table.evaluation()[0])[:, 0])
+    other = frame.copy()
+    other.loc[test, ["a", "b", "y"]] = np.random.default_rng(0).normal(size=(len(test), 3)) * 50
+    one, two = (tune(Table(f, "y"), **FEW, seeds=2, steps=10) for f in (frame, other))
+    assert one == two
+
+
+@pytest.mark.parametrize(("rows", "held"), [(10, 2), (13, 2), (60, 9), (61, 9)])
+def test_folds_share_out_the_training_rows(rows, held):
+    table = Table(noisy(2, rows=rows), "y")
+    tested = set(rows_of(table, table.scaler.invert(table.evaluation()[0])[:, 0]))
+    raw = noisy(2, rows=rows)["a"].to_numpy()
+    training = np.asarray(sorted(set(range(rows)) - tested, key=lambda row: raw[row]))
+    seen = []
+    for i in range(4):
+        train, held_out = table.fold(i, "float64")
+        # Scaled by the rows that are trained on, others may lie outside.
+        np.testing.assert_allclose([train["x"].min(0), train["x"].max(0)], [[-1] * 2, [1] * 2])
+        np.testing.assert_allclose([train["y"].mean(), train["y"].std()], [0, 1], atol=1e-12)
+        # Scaling keeps the order and is affine: this tells which rows they are.
+        a = np.concatenate([train["x"][:, 0], held_out["x"][:, 0]])
+        assert len(a) == len(training)
+        found = training[np.argsort(np.argsort(a))]
+        scale, offset = np.polyfit(raw[found], a, 1)
+        np.testing.assert_allclose(scale * raw[found] + offset, a, atol=1e-9)
+        assert len(held_out["x"]) == held
+        seen += found[-held:].tolist()
+    assert len(set(seen)) == 4 * held
+    # Once all have been held out they are drawn anew.
+    later = table.fold(5)[1]["y"]
+    assert all(not np.array_equal(later, table.fold(i)[1]["y"]) for i in range(5))
+
+
+def test_a_column_may_be_flat_where_nothing_is_held_out():
+    """A rare flag stops no search: with every fold but one, it is a constant."""
+    frame = noisy(3, rows=40)
+    table = Table(frame, "y")
+    tested = rows_of(table, table.scaler.invert(table.evaluation()[0])[:, 0])
+    row = min(set(range(40)) - set(tested))
+    flagged = Table(frame.assign(flag=(np.arange(40) == row).astype(float)), "y")
+    assert np.isfinite(tune(flagged, **FEW, seeds=5, steps=5).best.losses).all()
+
+
+def test_a_training_that_diverges_has_no_error_to_compare():
+    table = Table(noisy(0, rows=40), "y")
+    with pytest.raises(UserError, match="Every training diverged"):
+        tune(table, **FEW, steps=20, optimizer=Optimizer(learning_rate=1e30))
+
+
+def test_too_few_rows_are_refused_as_by_a_fit(tmp_path, capsys):
+    data = tmp_path / "few.csv"
+    noisy(0, rows=9).to_csv(data, index=False)
+    said = []
+    for command in (["tune"], ["fit", "--out", str(tmp_path / "m.safetensors")]):
+        assert main([command[0], str(data), "--target", "y", *command[1:]]) == 2
+        said.append(capsys.readouterr().err)
+    assert said[0] == said[1]
+    assert "Table 'few' has 9 rows. Fitting needs at least 10" in said[0]
+    with pytest.raises(UserError, match="Fitting needs at least 10"):
+        tune(Table(noisy(0, rows=9), "y"), steps=1)
+    with pytest.raises(UserError, match=r"has 2 training rows. .* a smaller test_fraction"):
+        tune(Table(noisy(0, rows=10), "y", test_fraction=0.8), steps=1)
+
+
+def test_what_is_said():
+    tuned = tune(Table(noisy(0, rows=40), "y"), **FEW, seeds=3, steps=3)
+    assert tuned.ranked_by == (
+        "the error on 6 rows held out of the training rows, others for every seed"
+    )
+    assert "resamples of the 3 seeds with their held-out rows" in how_sure(tuned)
