@@ -248,3 +248,72 @@ def test_prediction_errors(table, tmp_path, capsys):
         assert main(arguments) == 2
         assert message in capsys.readouterr().err
     assert not (tmp_path / "p.csv").exists()
+
+
+def test_each_target_has_scores_and_a_ridge_of_its_own(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(-1, 1, (2, 80))
+    frame = pd.DataFrame({"a": a, "b": b, "price": 1e6 * (a + 2 * b), "rate": np.sin(3 * a) * b})
+    frame.to_csv(tmp_path / "two.csv", index=False)
+    found = {}
+    for target in ("price", "price,rate"):
+        command = ["fit", str(tmp_path / "two.csv"), "--target", target, "--inputs", "a,b"]
+        assert main([*command, *FAST, "--out", str(tmp_path / "m.safetensors")]) == 0
+        found[target] = capsys.readouterr().out
+    alone, both = (_scores(text) for text in found.values())
+    assert both["ridge"][0] == alone["ridge"][0]  # as good as if there were no other target
+    assert len(both["ridge"]) == 2
+    told = found["price,rate"]
+    assert re.search(r"^price +train +test", told, re.MULTILINE)
+    assert re.search(r"^rate +train +test", told, re.MULTILINE)
+    assert "no better on the test rows than ridge for price: prefer that." in told
+    # In the units of each: the mean is off by its spread.
+    price, rate = (float(line[-2]) for line in both["mean"])
+    assert price > 1e5
+    assert rate < 1
+
+
+def _scores(text):
+    rows = [line.split() for line in text.splitlines()]
+    names = ("mean", "ridge", "KAN")
+    return {name: [row for row in rows if row and row[0] == name] for name in names}
+
+
+def test_a_named_index_of_a_parquet_file_is_a_column(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.uniform(-1, 1, (40, 2)), columns=["a", "b"])
+    frame.assign(y=frame["a"]).set_index("a").to_parquet(tmp_path / "indexed.parquet")
+    command = ["fit", str(tmp_path / "indexed.parquet"), "--target", "y", *FAST]
+    assert main([*command, "--out", str(tmp_path / "m.safetensors")]) == 0
+    assert capsys.readouterr().out.startswith("y from a, b\n")
+
+
+def test_a_network_that_no_memory_holds_is_refused(table, tmp_path, capsys):
+    out = tmp_path / "model.safetensors"
+    options = ["--layers", "2", "--grid", "100000000", "--out", str(out)]
+    assert main(["fit", str(table), "--target", "y", *options]) == 2
+    assert re.search(r"grid 100000000 has \S+ weights, more than", capsys.readouterr().err)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("option", [["--layers", "8,,8"], ["--grid", "x"], ["--layers", "0"]])
+def test_options_are_refused_in_one_line(table, option, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["fit", str(table), "--target", "y", *option, "--out", "m.safetensors"])
+    assert left.value.code == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert told.startswith(f"kandle fit: error: argument {option[0]}: ")
+    assert told.endswith("(see kandle fit --help)\n")
+
+
+def test_scores_are_told_even_if_the_disk_fails(table, tmp_path, capsys, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("kandle.estimators.save_fitted", full)
+    out = str(tmp_path / "m.safetensors")
+    assert main(["fit", str(table), "--target", "y", *FAST, "--out", out]) == 2
+    told = capsys.readouterr()
+    assert "test R²" in told.out
+    assert "No space left" in told.err

@@ -97,7 +97,10 @@ def learned(width=(2, [3, 2], 1)):
 def test_scales_and_biases_of_nodes_start_anew():
     net = learned()
     mask, symbolic = net.act_fun[0].mask.clone(), net.symbolic_fun[0].affine.clone()
-    kandle.torch.initialize_(torch.nn.Sequential(net), "power-law", seed=0)
+    report = kandle.torch.initialize_(torch.nn.Sequential(net), "power-law", seed=0)
+    assert report.reset == ("0 (MultKAN)",)
+    assert not any("MultKAN" in part for part in report.left)
+    assert "scales and biases set to one and zero: 0 (MultKAN)\n" in str(report)
     for name, value in affine(net).items():
         assert (value == (1.0 if "scale" in name else 0.0)).all(), name
     assert torch.equal(mask, net.act_fun[0].mask)

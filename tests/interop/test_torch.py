@@ -290,9 +290,18 @@ class Vague(OwnAdapter):
         return "a layer"
 
 
+class Wrong(OwnAdapter):
+    def describe(self, module):
+        return module.nothing
+
+
 @pytest.mark.parametrize(
     ("adapter", "message"),
-    [(Careless(), "Careless could not write layer '1'"), (Vague(), "SplineLayer")],
+    [
+        (Careless(), "Careless could not write layer '1'"),
+        (Vague(), "SplineLayer"),
+        (Wrong(), "Layer '1' .*'describe' of adapter Wrong ends in AttributeError: .*nothing"),
+    ],
 )
 def test_an_adapter_that_fails_leaves_all_layers_as_they_were(adapter, message):
     net = network(KANLinear(2, 3), Own(3, 4))

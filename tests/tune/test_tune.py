@@ -2,8 +2,10 @@
 
 import itertools
 import shlex
+import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from kandle import init, problems
@@ -196,6 +198,29 @@ def test_exponents_to_choose_from():
 def test_nothing_but_divergence_is_an_error():
     with pytest.raises(UserError, match="Every training diverged"):
         tune(WAVE, **FEW, steps=20, optimizer=Optimizer(learning_rate=1e30))
+
+
+def test_inputs_that_splines_hardly_see_are_told():
+    wide = problems.Function(lambda x: np.sin(x), [(0, 5)], name="wide", n_train=20, n_test=5)
+    with pytest.warns(UserWarning, match=r"Input 0 .* from 0 to 5.*problem\.scaled\(\)"):
+        tune(wide, **FEW, steps=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tune(wide.scaled(), **FEW, steps=3)
+
+
+def test_the_printed_command_can_be_pasted_whatever_columns_are_called(
+    tmp_path, capsys, monkeypatch
+):
+    x = np.linspace(-1, 1, 30)
+    pd.DataFrame({"-x": x, "-y": np.sin(x)}).to_csv(tmp_path / "d.csv", index=False)
+    options = ["--layers", "2", "--grid", "3", "--steps", "3", "--seeds", "1", "--budget", "400"]
+    rate = ["--rate", "0.0123456789"]
+    monkeypatch.chdir(tmp_path)
+    assert main(["tune", "d.csv", "--target=-y", "--inputs=-x", *options, *rate]) == 0
+    command = shlex.split(capsys.readouterr().out.strip().splitlines()[-1])
+    assert command[command.index("--rate") + 1] == "0.0123456789"
+    assert main(command[1:]) == 0
 
 
 def test_program(tmp_path, capsys, monkeypatch):

@@ -2,10 +2,11 @@
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kandle.estimators._table import Score
     from kandle.problems import Table
 
 
@@ -21,7 +22,7 @@ def add(subparsers) -> None:
         "the scaling saw, and save it with its scaling.",
     )
     parser.add_argument("data", metavar="DATA", help="a CSV or Parquet file")
-    parser.add_argument("--target", required=True, help="the column to predict")
+    parser.add_argument("--target", required=True, help="the column to predict, or several: A,B")
     parser.add_argument("--inputs", metavar="A,B,...", help=INPUTS)
     parser.add_argument(
         "--init",
@@ -118,7 +119,6 @@ def run(arguments: argparse.Namespace) -> int:
     table = read_table(arguments, seed)
     with progress("fit") as told:
         fitted, scores = fit_table(table, settings, told)
-    save_fitted(fitted, out)
 
     data = table.arrays("float64")
     print(f"{', '.join(table.target)} from {', '.join(table.inputs or ())}")
@@ -126,13 +126,31 @@ def run(arguments: argparse.Namespace) -> int:
     if beyond := fitted.beyond(table.scaler.invert(data["x_test"])):
         print(f"{beyond} of the test rows lie outside the range of the training rows")
     print()
-    width = max(len(score.name) for score in scores)
-    print(f"{'':{width}}  {'train':>10}  {'test':>10}  {'test R²':>8}")
-    for score in scores:
-        r2 = f"{score.r2:.4f}" if abs(score.r2) < 100 else f"{score.r2:.2g}"
-        print(f"{score.name:{width}}  {score.train:10.4g}  {score.test:10.4g}  {r2:>8}")
-    best = min(scores, key=lambda score: score.test)
-    if best is not scores[-1]:
-        print(f"\nThe network is no better on the test rows than {best.name}: prefer that.")
+    show(scores)
+    # Last, so that an error of the disk loses no more than the file.
+    save_fitted(fitted, out)
     print(f"\nsaved {out}")
     return 0
+
+
+def show(scores: "Sequence[Score]") -> None:
+    """A table a target, and a word where a simpler answer is better."""
+    targets = list(dict.fromkeys(score.target for score in scores))
+    width = max(len(text) for score in scores for text in (score.name, score.target))
+    verdicts = []
+    for target in targets:
+        own = [score for score in scores if score.target == target]
+        title = target if len(targets) > 1 else ""
+        print(f"{title:{width}}  {'train':>10}  {'test':>10}  {'test R²':>8}")
+        for score in own:
+            r2 = f"{score.r2:.4f}" if abs(score.r2) < 100 else f"{score.r2:.2g}"
+            print(f"{score.name:{width}}  {score.train:10.4g}  {score.test:10.4g}  {r2:>8}")
+        best = min(own, key=lambda score: score.test)
+        if best is not own[-1]:
+            which = f" for {target}" if len(targets) > 1 else ""
+            verdicts.append(
+                f"The network is no better on the test rows than {best.name}{which}: prefer that."
+            )
+        if len(targets) > 1 and target != targets[-1]:
+            print()
+    print("".join(f"\n{verdict}" for verdict in verdicts))

@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from types import FrameType
+from typing import NoReturn
 
 import kandle
 from kandle._errors import MissingExtra, UserError
@@ -32,8 +33,15 @@ _COMMANDS = (
 )
 
 
+class Parser(argparse.ArgumentParser):
+    """Tells a mistake in one line, as all commands do."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="kandle",
         description="Train spline Kolmogorov-Arnold networks, and find out how they should start.",
     )

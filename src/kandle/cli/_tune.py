@@ -81,14 +81,16 @@ def optimizer(arguments: argparse.Namespace):
 
 def fit_command(arguments: argparse.Namespace, tuned) -> str:
     """The command that trains on the same table, in the same way, from the best pair."""
-    parts = ["kandle", "fit", arguments.data, "--target", arguments.target]
-    if arguments.inputs is not None:
-        parts += ["--inputs", arguments.inputs]
+    parts = ["kandle", "fit", arguments.data]
+    for name in ("target", "inputs"):
+        if (value := getattr(arguments, name)) is not None:
+            # A name that begins with a dash would be taken for an option.
+            parts += [f"--{name}={value}"] if value.startswith("-") else [f"--{name}", value]
     parts += ["--init", f"power-law:{tuned.best.alpha:g},{tuned.best.beta:g}"]
     parts += ["--layers", ",".join(map(str, arguments.layers)), "--grid", str(arguments.grid)]
     for name in ("steps", "rate"):
         if (value := getattr(arguments, name)) is not None:
-            parts += [f"--{name}", f"{value:g}" if name == "rate" else str(value)]
+            parts += [f"--{name}", str(value)]
     return shlex.join([*parts, "--out", "model.safetensors"])
 
 

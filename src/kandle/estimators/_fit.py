@@ -1,5 +1,6 @@
 """Train one network on rows of data that are already scaled."""
 
+import itertools
 import math
 import numbers
 from collections.abc import Callable, Sequence
@@ -16,6 +17,9 @@ from kandle.nn import KAN
 from kandle.train import Classify, FitRows, Optimizer, Population
 
 Report = Callable[[int, int, float], None]  # steps done, of how many, loss
+
+# 0.4 GB, and with the state and gradients of the optimizer four times that.
+MOST_WEIGHTS = 10**8
 
 # Up to here a training takes less time than compiling it anew for one more number of rows.
 _SMALL = 1024
@@ -94,6 +98,7 @@ def _fit(
     whole = isinstance(s.steps, numbers.Integral) and not isinstance(s.steps, bool)
     if not whole or s.steps < 1:
         raise must("The number of training steps", "an integer of at least 1", s.steps)
+    _check_size([x.shape[1], *s.layers, y.shape[1]], s)
     data = {"x": x, "y": y, "weight": weight}
     # Statistics of a batch would see the rows that fill it up.
     if not scheme.normalized:
@@ -124,6 +129,21 @@ def _fit(
             f"A learning rate below {s.learning_rate:g} or another init may help."
         )
     return model.freeze(data["x"])
+
+
+def _check_size(widths: list, settings: FitSettings) -> None:
+    """A network that no memory holds is an error before it is one."""
+    s = settings
+    # Shapes that are none at all are told by the network.
+    sizes = (*widths, s.grid, s.degree)
+    if not all(isinstance(size, int | np.integer) and size > 0 for size in sizes):
+        return
+    weights = sum(a * b for a, b in itertools.pairwise(widths)) * (s.grid + s.degree + 2)
+    if weights > MOST_WEIGHTS:
+        raise UserError(
+            f"A network of widths {widths} and grid {s.grid} has {weights:.2g} weights, more than "
+            f"the {MOST_WEIGHTS:.0e} that are fitted here. Smaller layers or a coarser grid help."
+        )
 
 
 def _filled(values: np.ndarray) -> np.ndarray:

@@ -18,9 +18,10 @@ Predictor = Callable[[np.ndarray], np.ndarray]  # scaled (N, n_in) -> scaled (N,
 
 @dataclass(frozen=True)
 class Score:
-    """Root mean square errors in the target's units, and R² on the test rows."""
+    """Root mean square errors of one target in its units, and R² on the test rows."""
 
     name: str
+    target: str
     train: float
     test: float
     r2: float
@@ -29,10 +30,8 @@ class Score:
 def fit_table(
     table: Table, settings: FitSettings, report: Report | None = None
 ) -> tuple[Fitted, list[Score]]:
-    """The fitted network, and its score after those of the mean and of ridge regression.
-
-    All are fitted to the training rows alone; errors of several targets are pooled, each target in
-    its own units.
+    """The fitted network, and for every target its score after those of the mean and of ridge
+    regression. All are fitted to the training rows alone.
     """
     check_rows(table)
     data = table.arrays(np.float64)
@@ -50,7 +49,8 @@ def fit_table(
         "ridge": ridge(data["x"], data["y"]),
         f"KAN ({_named(settings.init)})": lambda x: fitted.outputs(table.scaler.invert(x)),
     }
-    return fitted, [_score(name, p, table, data) for name, p in predictors.items()]
+    scores = [score for name, p in predictors.items() for score in _scores(name, p, table, data)]
+    return fitted, sorted(scores, key=lambda score: table.target.index(score.target))
 
 
 def check_rows(table: Table) -> None:
@@ -63,7 +63,7 @@ def check_rows(table: Table) -> None:
 
 
 def ridge(x: np.ndarray, y: np.ndarray) -> Predictor:
-    """Linear regression with an L2 penalty, the one with the least leave-one-out error.
+    """Linear regression with an L2 penalty, for each target that of least leave-one-out error.
 
     With centred x = U S Vᵀ the prediction is U S²/(S² + λ) Uᵀ y, and leaving out row n changes its
     residual by the factor 1/(1 - h_n), h_n = 1/N + Σ_j U_nj² S_j²/(S_j² + λ).
@@ -71,28 +71,36 @@ def ridge(x: np.ndarray, y: np.ndarray) -> Predictor:
     x_mean, y_mean = x.mean(axis=0), y.mean(axis=0)
     U, S, Vt = np.linalg.svd(x - x_mean, full_matrices=False)
     projected = U.T @ (y - y_mean)
-    best, weights = np.inf, np.zeros((x.shape[1], y.shape[1]))
+    best, weights = np.full(y.shape[1], np.inf), np.zeros((x.shape[1], y.shape[1]))
     for penalty in len(x) * np.logspace(-8, 2, 41):
         shrink = S**2 / (S**2 + penalty)
         residual = y - y_mean - U @ (shrink[:, None] * projected)
         leverage = 1 / len(x) + (U**2) @ shrink
-        error = np.mean((residual / np.maximum(1 - leverage, 1e-12)[:, None]) ** 2)
-        if error < best:
-            best, weights = error, Vt.T @ ((S / (S**2 + penalty))[:, None] * projected)
+        error = np.mean((residual / np.maximum(1 - leverage, 1e-12)[:, None]) ** 2, axis=0)
+        found = Vt.T @ ((S / (S**2 + penalty))[:, None] * projected)
+        best, weights = np.minimum(error, best), np.where(error < best, found, weights)
     return lambda x: y_mean + (x - x_mean) @ weights
 
 
-def _score(name: str, predictor: Predictor, table: Table, data: dict[str, np.ndarray]) -> Score:
+def _scores(
+    name: str, predictor: Predictor, table: Table, data: dict[str, np.ndarray]
+) -> list[Score]:
     units = np.asarray(table.target_scaler.scale)
-    errors = {
-        part: (predictor(data[f"x{part}"]) - data[f"y{part}"]) * units for part in ("", "_test")
-    }
+    errors = {part: predictor(data[f"x{part}"]) - data[f"y{part}"] for part in ("", "_test")}
     # A test row may be that far out: an infinite error is what it is.
     with np.errstate(over="ignore", invalid="ignore"):
-        train, test = (float(np.sqrt(np.mean(errors[part] ** 2))) for part in ("", "_test"))
-        spread = np.sum((data["y_test"] - data["y_test"].mean(axis=0)) ** 2)
-        r2 = 1 - np.sum((errors["_test"] / units) ** 2) / spread if spread > 0 else np.nan
-    return Score(name, train, test, float(r2))
+        train, test = (units * np.sqrt(np.mean(errors[part] ** 2, axis=0)) for part in errors)
+        spread = np.sum((data["y_test"] - data["y_test"].mean(axis=0)) ** 2, axis=0)
+        unexplained = np.sum(errors["_test"] ** 2, axis=0)
+    return [
+        Score(name, target, float(train[t]), float(test[t]), _r2(unexplained[t], spread[t]))
+        for t, target in enumerate(table.target)
+    ]
+
+
+def _r2(unexplained: float, spread: float) -> float:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(1 - unexplained / spread) if spread > 0 else float("nan")
 
 
 def _named(scheme: str | Scheme) -> str:

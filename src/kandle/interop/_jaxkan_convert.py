@@ -79,7 +79,11 @@ def from_kandle(model: KAN, layer_type: str = "spline") -> JaxKAN:
     if layer_type not in kinds:
         raise must("'layer_type' of from_kandle", "'spline' or 'base'", layer_type)
     if any(layer.normalized for layer in model.layers):
-        raise must("'model' of from_kandle", "without standardised basis functions", "one")
+        raise must(
+            "'model' of from_kandle",
+            "without standardised basis functions, which jaxKAN has no layer for",
+            "a normalized network",
+        )
     shape = {"k": 1, "G": 1}
     converted = JaxKAN([1, 1], layer_type, shape)  # its one layer gives way to those below
     converted.layers = nnx.List([_from_kandle(layer, kinds[layer_type]) for layer in model.layers])

@@ -27,15 +27,18 @@ class Report:
         layers: the layers that start anew.
         left: "name (Type)" of parts with parameters that are known not to be spline layers.
         unknown: the same for parts that nothing here knows; they keep their start.
+        reset: the same for parts whose scales and biases became one and zero.
     """
 
     scheme: str
     layers: tuple[LayerReport, ...]
     left: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    reset: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"{self.scheme}: {len(self.layers)} layers initialized"]
+        layers = "1 layer" if len(self.layers) == 1 else f"{len(self.layers)} layers"
+        lines = [f"{self.scheme}: {layers} initialized"]
         for layer in self.layers:
             sigma_r = "none" if layer.sigma_r is None else f"{layer.sigma_r:.4g}"
             lines.append(
@@ -43,7 +46,12 @@ class Report:
                 f"{layer.n_basis} basis functions): "
                 f"sigma_r = {sigma_r}, sigma_b = {layer.sigma_b:.4g}"
             )
-        for title, parts in (("left as they are", self.left), ("not known", self.unknown)):
+        others = {
+            "scales and biases set to one and zero": self.reset,
+            "left as they are": self.left,
+            "not known": self.unknown,
+        }
+        for title, parts in others.items():
             if parts:
                 lines.append(f"{title}: {', '.join(parts)}")
         return "\n".join(lines)

@@ -1,5 +1,6 @@
 """Initialize the spline layers of a PyTorch module in place."""
 
+import itertools
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from kandle.interop._scales import (
 )
 from kandle.interop._spline import SplineLayer
 from kandle.interop._torch_adapters import Adapter, affine_of
-from kandle.interop._torch_parts import is_compiled, kind, sort_parts
+from kandle.interop._torch_parts import is_compiled, kind, sort_parts, told
 
 # The name of a layer, what writes it, the layer, r and b.
 _Write = tuple[str, Adapter, Any, Any, Any]
@@ -63,14 +64,18 @@ def initialize_(
     with torch.device("cpu"):
         # All is drawn before anything is written: an error leaves the module as it was.
         drawn = [_draw(*one, found, inputs, generator) for one in known]
-        _write_all([write for write, _ in drawn], list(affine_of(module)))
+        affine = {told(n, p): list(affine_of(p)) for n, p in module.named_modules()}
+        _write_all([write for write, _ in drawn], list(itertools.chain(*affine.values())))
     if unknown:
         warnings.warn(
             f"Not initialized, because these parts are not known: {', '.join(unknown)}. "
             "Teach them with kandle.torch.register(adapter).",
             stacklevel=2,
         )
-    return Report(found.name, tuple(layer for _, layer in drawn), tuple(left), tuple(unknown))
+    reset = tuple(name for name, tensors in affine.items() if tensors)
+    left = tuple(name for name in left if name not in reset)
+    layers = tuple(layer for _, layer in drawn)
+    return Report(found.name, layers, left, tuple(unknown), reset)
 
 
 def _nothing_known(module: Any, parts: Sequence[str]) -> UserError:
@@ -94,7 +99,7 @@ def _draw(
     import torch
 
     with naming(name):
-        layer = adapter.describe(part)
+        layer = _described(adapter, part)
         if not isinstance(layer, SplineLayer):
             what = f"What 'describe' of adapter {type(adapter).__name__} returns"
             raise must(what, "a kandle.torch.SplineLayer", layer)
@@ -108,6 +113,18 @@ def _draw(
     b = b * torch.from_numpy(sigma_b)[None, :, None]
     report = layer_report(name, type(part).__name__, layer, sigma_r, sigma_b)
     return (name, adapter, part, r, b), report
+
+
+def _described(adapter: Adapter, part: Any) -> Any:
+    try:
+        return adapter.describe(part)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(
+            f"'describe' of adapter {type(adapter).__name__} ends in {type(error).__name__}: "
+            f"{' '.join(str(error).split())}"
+        ) from error
 
 
 def _write_all(writes: Sequence[_Write], affine: Sequence[tuple[Any, float]]) -> None:

@@ -54,14 +54,13 @@ class PykanLayer:
         assign(module, "coef", b.permute(1, 0, 2))
 
 
-def affine_of(module: Any) -> Iterator[tuple[Any, float]]:
+def affine_of(part: Any) -> Iterator[tuple[Any, float]]:
     """What a pykan `MultKAN` learns on its nodes, and what each is where a network starts."""
-    for part in module.modules():
-        if is_of(part, "MultKAN", "kan"):
-            for name, start in (("scale", 1.0), ("bias", 0.0)):
-                # The lists are what it computes with; layers that were added later are only there.
-                for tensor in (*getattr(part, f"node_{name}"), *getattr(part, f"subnode_{name}")):
-                    yield tensor, start
+    if is_of(part, "MultKAN", "kan"):
+        for name, start in (("scale", 1.0), ("bias", 0.0)):
+            # The lists are what it computes with; layers that were added later are only there.
+            for tensor in (*getattr(part, f"node_{name}"), *getattr(part, f"subnode_{name}")):
+                yield tensor, start
 
 
 class EfficientLayer:

@@ -40,12 +40,17 @@ def sort_parts(module: Any) -> tuple[list[tuple[str, Any, Adapter]], list[str], 
     left = [name for name in owners if name not in unknown and not _under(name, unknown)]
 
     order = list(parts)
-    described = {n: f"{n or 'module'} ({kind(part)})" for n, part in rest.items()}
+    described = {n: told(n, part) for n, part in rest.items()}
     return (
         [(name or "module", parts[name], adapter) for name, adapter in known.items()],
         [described[name] for name in sorted(left, key=order.index)],
         [described[name] for name in sorted(unknown, key=order.index)],
     )
+
+
+def told(name: str, part: Any) -> str:
+    """A part as a report names it."""
+    return f"{name or 'module'} ({kind(part)})"
 
 
 def kind(part: Any) -> str:

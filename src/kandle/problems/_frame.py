@@ -106,4 +106,7 @@ def _read_csv(path: Path) -> "pd.DataFrame":
 def _read_parquet(path: Path) -> "pd.DataFrame":
     import pandas as pd
 
-    return pd.read_parquet(path)
+    frame = pd.read_parquet(path)
+    # An index with a name is a column of the file like any other.
+    named = [name for name in frame.index.names if name is not None]
+    return frame.reset_index(named) if named else frame

@@ -2,6 +2,7 @@
 
 import itertools
 import numbers
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -72,6 +73,7 @@ def tune(
     problem = problems.get(problem)
     if isinstance(problem, Table):
         check_rows(problem)
+    _check_domain(problem)
     steps = _whole("steps", problem.default_steps if steps is None else steps)
     seeds = _whole("seeds", seeds)
     chosen = _exponents("alphas", alphas), _exponents("betas", betas)
@@ -126,6 +128,19 @@ def _parts(problem: Any) -> Callable[[int], tuple[Data, Data | None]]:
         return problem.fold
     data = problem.arrays("float32")
     return lambda seed: (data, None)
+
+
+def _check_domain(problem: Any) -> None:
+    """Say so where splines see little of the inputs: exponents found there mean little."""
+    for i, (low, high) in enumerate(problem.domain):
+        if low < -1 or high > 1:
+            help_ = " Tune problem.scaled() instead." if hasattr(problem, "scaled") else ""
+            warnings.warn(
+                f"Input {i} of problem {problem.name!r} reaches from {low:g} to {high:g}, and "
+                f"splines live on [-1, 1]: they see little of it.{help_}",
+                stacklevel=3,
+            )
+            return
 
 
 def _exponents(name: str, given: Sequence[float]) -> list[float]:
