@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kandle import nn
+from kandle import init
 from kandle._errors import UserError
 from kandle.study import RunSpec
 from kandle.study._spec import DRAWS
@@ -54,7 +54,7 @@ def test_identity_does_not_change_between_versions():
 
 def test_fields_that_came_later_are_told_only_where_they_matter():
     assert SPEC.draws == "independent"
-    assert DRAWS == nn.DRAWS  # told apart for planning, which does without JAX
+    assert DRAWS == init.DRAWS  # told apart for planning, which does without JAX
     assert "draws" not in SPEC.to_dict()
     other = SPEC.replace(draws="published")
     assert RunSpec.from_dict(other.to_dict()) == other
