@@ -5,14 +5,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: demo test check docs clean
+.PHONY: demo test check docs results sanitize clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    set up, train real models, print tables, draw figures (about five minutes)"
+	@echo "make demo    set up, train real models, compare them with the stored results, render everything (five minutes)"
 	@echo "make test    set up, run all tests"
-	@echo "make check   linter, formatter and type checker"
+	@echo "make check   linters, formatters, type checker and the direction of imports"
+	@echo "make sanitize   the kernels' tests under AddressSanitizer"
 	@echo "make docs    build the documentation"
+	@echo "make results pack a store of finished runs into results/ (STORE=, COMMIT=, COMMAND=)"
 	@echo "make clean   remove what the others made"
 
 $(BIN)/python:
@@ -32,7 +34,7 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml $(NATIVE)
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo
-	$(BIN)/kandle reproduce --scale quick --store kandle-out/store --out kandle-out
+	$(BIN)/python -m kandle.paper._demo --out kandle-out
 
 # One XLA thread a process: the tests themselves run side by side.
 test: $(VENV)/.dev
@@ -41,10 +43,25 @@ test: $(VENV)/.dev
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror src/native/*
 	$(BIN)/pyright
+	$(BIN)/lint-imports --no-cache
+
+# The kernels, built with AddressSanitizer for this machine alone, called with wrong arguments and then as intended.
+sanitize: $(VENV)/.dev
+	cmake -S . -B build/sanitize -DPython_EXECUTABLE=$(abspath $(BIN))/python -DKANDLE_SANITIZE=ON -DKANDLE_MARCH_NATIVE=ON
+	cmake --build build/sanitize
+	LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+	KANDLE_KERNELS=$(abspath build/sanitize)/libkandle_kernels.so PJRT_NPROC=2 $(BIN)/python -m pytest -q -n 0 \
+	tests/kernels/test_native_arguments.py tests/kernels/test_native_input.py tests/kernels/test_native_derivatives.py
 
 docs: $(VENV)/.dev
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+# Packs a store of finished runs into results/: make results STORE=DIR COMMIT=HASH COMMAND='...'
+results: $(VENV)/.demo
+	$(BIN)/python -m kandle.paper._results $(STORE) --out results --commit $(COMMIT) --command "$(COMMAND)"
+	$(BIN)/python -m kandle.paper._page docs/results.md
 
 clean:
 	rm -rf $(VENV) build dist docs/_build kandle-out .pytest_cache .ruff_cache

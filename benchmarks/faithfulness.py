@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from kandle.analysis import finished, medians
-from kandle.report.tables import _paper
+from kandle.paper import _printed as printed_numbers
 from kandle.store import Store
 
 PARTS = (
@@ -70,7 +70,7 @@ def published(part: str) -> pd.DataFrame:
 
 
 def _printed() -> pd.DataFrame:
-    table = _paper.feynman("3")
+    table = printed_numbers.feynman("3").values
     power = table["scheme"].eq("power-law")
     table = table.assign(alpha=np.where(power, 0.25, np.nan), beta=np.where(power, 1.75, np.nan))
     rows = []

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import pandas as pd
 from faithfulness import PARTS, STUDIES, _share, _table, compare
 
-from kandle import KAN, KANLayer, init, problems
+from kandle import KAN, KANLayer, init, paper, problems
 from kandle.kernels._residual import residual_derivatives
 from kandle.study import RunSpec, get
 from kandle.train import Population, objective
@@ -98,13 +98,16 @@ def train(specs: list[RunSpec], arithmetic) -> Iterator[dict]:
     problem = problems.get(spec.problem)
     if spec.reference:
         problem = problem.with_reference(spec.reference)
+    sampler = None
     if spec.draws == "published":
-        problem = problems.published(problem)
+        problem, sampler = paper.published_draws(problem)
     data = problem.arrays("float32")
     scheme = init.from_dict({"name": spec.scheme, **spec.scheme_settings})
     widths = (problem.n_in, *(spec.width,) * spec.depth, problem.n_out)
     models = [
-        arithmetic(KAN(widths, grid=spec.G, init=scheme, key=jax.random.key(s.seed), draws=s.draws))
+        arithmetic(
+            KAN(widths, grid=spec.G, init=scheme, key=jax.random.key(s.seed), sampler=sampler)
+        )
         for s in specs
     ]
     population = Population(models, data, objective(problem, spec.rba or "off"))

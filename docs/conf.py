@@ -19,6 +19,9 @@ exclude_patterns = ["_build"]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 3
 
+# `widths` belongs to the networks of JAX and of PyTorch; a field of that name links to neither.
+suppress_warnings = ["ref.python"]
+
 html_theme = "furo"
 html_title = "Kandle"
 

@@ -1,4 +1,4 @@
-"""Fit a table with a scikit-learn estimator, compare starts, save the best."""
+"""Fit a table with a scikit-learn estimator, compare initializations, save the best."""
 
 import tempfile
 from pathlib import Path
@@ -26,11 +26,11 @@ def main(max_iter: int = 800) -> float:
     x_train, x_test, y_train, y_test = train_test_split(x, y, random_state=0)
 
     model = KANRegressor(layers=(4,), max_iter=max_iter, random_state=0)
-    starts = ["baseline", "glorot", init.PowerLaw(0.25, 1.75)]
-    search = GridSearchCV(model, {"init": starts}, cv=3).fit(x_train, y_train)
+    schemes = ["baseline", "glorot", init.PowerLaw(0.25, 1.75)]
+    search = GridSearchCV(model, {"init": schemes}, cv=3).fit(x_train, y_train)
     best = search.best_estimator_
     score = best.score(x_test, y_test)
-    print(f"best start: {search.best_params_['init']}, R² on unseen rows {score:.4f}")
+    print(f"best initialization: {search.best_params_['init']}, R² on unseen rows {score:.4f}")
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ball.safetensors"

@@ -1,4 +1,4 @@
-"""A function of your own: compare starts on it, several seeds at once, then find exponents."""
+"""A function of your own: compare schemes on it, several seeds at once, then find exponents."""
 
 import numpy as np
 

@@ -8,7 +8,7 @@ from kandle.store import Store
 
 STUDY = """
 name = "depth-and-gain"
-description = "Does the gain of Glorot's start matter more in deeper networks?"
+description = "Does depth change which initialization is better?"
 problems = ["f1"]
 grids = [5]
 widths = [4]

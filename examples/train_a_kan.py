@@ -12,8 +12,8 @@ def main(steps: int = 2000) -> float:
     x = jax.random.uniform(jax.random.key(0), (1000, 2), minval=-1, maxval=1)
     y = jnp.sin(jnp.pi * x[:, :1]) * x[:, 1:] ** 2
 
-    start = init.PowerLaw(alpha=0.25, beta=1.75)
-    model = KAN([2, 8, 8, 1], grid=5, init=start, key=jax.random.key(1))
+    scheme = init.PowerLaw(alpha=0.25, beta=1.75)
+    model = KAN([2, 8, 8, 1], grid=5, init=scheme, key=jax.random.key(1))
     optimizer = optax.adam(1e-3)
     state = optimizer.init(eqx.filter(model, eqx.is_array))
 

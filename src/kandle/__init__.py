@@ -1,4 +1,4 @@
-"""Kandle: fast spline Kolmogorov-Arnold networks, and how to start them.
+"""Kandle: fast Kolmogorov-Arnold networks, and how to initialize them.
 
 Public names are resolved when first used, so that importing the package (and printing the
 program's help) does not wait for JAX.
@@ -15,10 +15,12 @@ _PUBLIC = {
     "KANLayer": "kandle.nn",
     "save": "kandle.nn",
     "load": "kandle.nn",
-    "KANRegressor": "kandle.estimators",
-    "KANClassifier": "kandle.estimators",
+    "KANRegressor": "kandle.tabular",
+    "KANClassifier": "kandle.tabular",
+    "plot": "kandle.drawing",
 }
 _MODULES = (
+    "bases",
     "splines",
     "kernels",
     "init",
@@ -30,8 +32,12 @@ _MODULES = (
     "study",
     "analysis",
     "report",
+    "paper",
     "reproduce",
+    "tabular",
     "tune",
+    "drawing",
+    "export",
     "torch",
     "jaxkan",
 )
@@ -39,7 +45,7 @@ _MODULES = (
 __all__ = [*_PUBLIC, *_MODULES, "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 if TYPE_CHECKING:
-    from kandle import init, kernels, nn, problems, splines, train  # noqa: F401
+    from kandle import bases, init, kernels, nn, problems, train  # noqa: F401
     from kandle.nn import KAN, KANLayer, load, save  # noqa: F401
 
 

@@ -1,4 +1,4 @@
-"""Kandle's starts for jaxKAN's models, and conversion of weights to a Kandle network and back.
+"""Kandle's schemes for jaxKAN's models, and conversion of weights to a Kandle network and back.
 
 kandle.jaxkan.initialize(model, init.PowerLaw(0.25, 1.75))
 """

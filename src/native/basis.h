@@ -1,9 +1,9 @@
-// Uniform B-splines by their closed form: which cell a point is in, and the degree + 1 functions that
-// live there, with derivatives; SiLU and its derivatives.
+// Uniform B-splines by their closed form: which cell a point is in, and the degree + 1 functions
+// that live there, with derivatives; SiLU and its derivatives.
 //
-// Cells are counted over the augmented interval, 0 .. grid + 2 degree - 1, and one more cell holds all
-// points outside. The weights of a feature are stored between rows of zeros, so that cell J always uses
-// rows J .. J + degree, and those of the outer cell are all zero.
+// Cells are counted over the augmented interval, 0 .. grid + 2 degree - 1, and one more cell holds
+// all points outside. The weights of a feature are stored between rows of zeros, so that cell J
+// always uses rows J .. J + degree, and those of the outer cell are all zero.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@ struct TapTable {
 
   TapTable(const Spline& spline, int order) : taps{} {
     const int k = spline.degree;
-    // piece[s][p]: the cardinal spline of the current degree on [s, s+1], in powers of u = x - s, from
-    // B_q(x) = (x B_{q-1}(x) + (q + 1 - x) B_{q-1}(x - 1)) / q.
+    // piece[s][p]: the cardinal spline of the current degree on [s, s+1], in powers of u = x - s,
+    // from B_q(x) = (x B_{q-1}(x) + (q + 1 - x) B_{q-1}(x - 1)) / q.
     double piece[kMaxDegree + 1][kMaxDegree + 1] = {{1.0}};
     for (int q = 1; q <= k; ++q) {
       double next[kMaxDegree + 1][kMaxDegree + 1] = {};
@@ -46,17 +46,10 @@ struct TapTable {
   }
 };
 
-// The q-th derivatives in u of the four cubics that live in a cell, at its centre: on it their sum with
-// the weights w_t is, with v = u - 1/2, D0 + v D1 + v^2/2 D2 + v^3/6 D3, D_q = sum_t kCubic[t][q] w_t.
-inline constexpr double kCubic[4][4] = {{1.0 / 48, -1.0 / 8, 1.0 / 2, -1.0},
-                                        {23.0 / 48, -5.0 / 8, -1.0 / 2, 3.0},
-                                        {23.0 / 48, 5.0 / 8, -1.0 / 2, -3.0},
-                                        {1.0 / 48, 1.0 / 8, 1.0 / 2, 1.0}};
-
 inline std::int64_t cell_count(const Spline& spline) { return spline.grid + 2 * spline.degree + 1; }
 
-// Where the cells are. Kernels copy it, because a store through a pointer could change what they only
-// refer to, and the compiler would compute it again for every vector.
+// Where the cells are. Kernels copy it, because a store through a pointer could change what they
+// only refer to, and the compiler would compute it again for every vector.
 template <class T>
 struct Cells {
   T lo, inverse, degree, count;
@@ -81,18 +74,21 @@ inline Located<T, L> locate(typename Simd<T, L>::Vec x, const Cells<T>& cells) {
   using S = Simd<T, L>;
   Located<T, L> at;
   const typename S::Vec s = (x - cells.lo) * cells.inverse + cells.degree;
-  const typename S::IntVec inside = (s >= T(0)) & (s < cells.count);  // false for NaN: no cell is out of bounds
+  const typename S::IntVec inside =
+      (s >= T(0)) & (s < cells.count);  // false for NaN: no cell is out of bounds
   at.poison = x - x;
-  // What is not finite goes to a cell with weights, not to the outer one: its NaN must reach their gradients.
-  const typename S::Vec outside = at.poison == T(0) ? S::splat(cells.count) : S::splat(cells.degree);
+  // What is not finite goes to a cell with weights, not to the outer one: its NaN must reach their
+  // gradients.
+  const typename S::Vec outside =
+      at.poison == T(0) ? S::splat(cells.count) : S::splat(cells.degree);
   const typename S::Vec safe = inside ? s : outside;
   at.cell = __builtin_convertvector(safe, typename S::IntVec);
   at.u = (safe - __builtin_convertvector(at.cell, typename S::Vec)) + at.poison;
   return at;
 }
 
-// The taps of one order at once: out[t] for t = 0 .. degree. K is the degree, or 0 where only the run
-// time knows it.
+// The taps of one order at once: out[t] for t = 0 .. degree. K is the degree, or 0 where only the
+// run time knows it.
 template <class T, int L, int K>
 inline void evaluate_taps(const TapTable<T>& table, int degree, int order, const Located<T, L>& at,
                           typename Simd<T, L>::Vec* out) {

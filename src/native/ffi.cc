@@ -1,328 +1,336 @@
-// XLA's FFI handlers: check shapes, choose the instruction set, share the work between threads.
+// XLA's FFI handlers: check the arguments, choose the instruction set, share the work between
+// threads.
+#include "xla/ffi/api/ffi.h"
+
+#include <algorithm>
 #include <cstdint>
+#include <new>
 #include <string>
 
+#include "active.h"
+#include "check.h"
 #include "kernel.h"
 #include "parallel.h"
-#include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
 
 namespace kandle {
 namespace {
 
-const KernelTable& choose_table() {
-#if defined(KANDLE_NATIVE_ONLY)
-  return native::table();
-#elif defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v4")) return x86_64_v4::table();
-  if (__builtin_cpu_supports("x86-64-v3")) return x86_64_v3::table();
-  if (__builtin_cpu_supports("x86-64-v2")) return x86_64_v2::table();
-  return portable::table();
-#else
-  return portable::table();
-#endif
-}
+using In = ffi::AnyBuffer;
+using Out = ffi::Result<ffi::AnyBuffer>;
 
-const KernelTable& active_table() {
-  static const KernelTable& table = choose_table();
-  return table;
-}
-
-template <class T>
-const Kernels<T>& active() {
-  if constexpr (sizeof(T) == 4) {
-    return active_table().f32;
-  } else {
-    return active_table().f64;
-  }
-}
-
-template <class T>
-constexpr ffi::DataType kType = sizeof(T) == 4 ? ffi::DataType::F32 : ffi::DataType::F64;
-
-template <class T>
-using Rank1 = ffi::Buffer<kType<T>, 1>;
-template <class T>
-using Rank2 = ffi::Buffer<kType<T>, 2>;
-template <class T>
-using Rank3 = ffi::Buffer<kType<T>, 3>;
-template <class T>
-using Rank4 = ffi::Buffer<kType<T>, 4>;
-
-template <class T, class B>
-Operand<T> operand(const B& buffer) {
-  std::int64_t size = 1;
-  for (std::size_t axis = 1; axis < buffer.dimensions().size(); ++axis) size *= buffer.dimensions()[axis];
-  return {buffer.typed_data(), buffer.dimensions()[0] == 1 ? 0 : size};
-}
-
-template <class B>
-bool has_shape(const B& buffer, std::int64_t models, std::initializer_list<std::int64_t> rest) {
-  const auto dims = buffer.dimensions();
-  if (dims[0] != 1 && dims[0] != models) return false;
-  std::size_t axis = 1;
-  for (std::int64_t extent : rest)
-    if (dims[axis++] != extent) return false;
-  return true;
-}
-
-ffi::Error bad_shape(const char* name) {
-  return ffi::Error::InvalidArgument(std::string("kandle: the shape of ") + name + " does not fit the others");
-}
-
-// Beyond this many intervals a cell's number would not be exact in float32.
-constexpr std::int64_t kMaxGrid = std::int64_t{1} << 22;
-
-bool is_spline(std::int64_t grid, std::int64_t degree) {
-  return 1 <= grid && grid <= kMaxGrid && 1 <= degree && degree <= kMaxDegree;
-}
-
-ffi::Error bad_spline() {
-  return ffi::Error::InvalidArgument("kandle: the native kernels need 1 <= grid <= " + std::to_string(kMaxGrid) +
-                                     " and 1 <= degree <= " + std::to_string(kMaxDegree));
-}
-
-// Few models are split further, into one range a thread; the ranges change no result.
+// Runs work(model, begin, end) over all models and items. Few models are split further, into one
+// range per thread; the ranges change no result.
 template <class Work>
-void share(ffi::ThreadPool& pool, std::int64_t models, std::int64_t items, const Work& work) {
+ffi::Error share(ffi::ThreadPool& pool, std::int64_t models, std::int64_t items, const Work& work) {
   const std::int64_t threads = std::max<std::int64_t>(1, pool.num_threads());
   const std::int64_t wanted = models >= 4 * threads ? 1 : threads;
   const std::int64_t parts = std::max<std::int64_t>(1, std::min(wanted, items));
-  parallel(pool, models * parts, [&](std::int64_t task) {
-    const std::int64_t model = task / parts, part = task % parts;
-    work(model, items * part / parts, items * (part + 1) / parts);
-  });
+  try {
+    parallel(pool, models * parts, [&](std::int64_t task) {
+      const std::int64_t model = task / parts, part = task % parts;
+      work(model, items * part / parts, items * (part + 1) / parts);
+    });
+  } catch (const std::bad_alloc&) {
+    return {ffi::ErrorCode::kResourceExhausted, "kandle: no memory for a layer's packed weights"};
+  }
+  return ffi::Error::Success();
+}
+
+// ---- the fused layer ---------------------------------------------------------------------------
+
+struct JetAttributes {
+  std::int64_t grid, degree;
+  double lo, hi;
+  std::int64_t first, second;
+  bool residual;
+};
+
+// What forward and backward have in common; `outputs` is y or g, (models, C, n, n_out).
+template <class T>
+JetArgs<T> jet_args(Check& check, In x, In r, In c, In b, std::int64_t models, In outputs,
+                    const char* outputs_name, const JetAttributes& at) {
+  JetArgs<T> a{};
+  a.spline = check.spline(at.grid, at.degree, at.lo, at.hi);
+  check.require(has_jet(at.degree, at.first, at.second), "(first, second)",
+                "a pair with a fused kernel",
+                "(" + std::to_string(at.first) + ", " + std::to_string(at.second) + ") at degree " +
+                    std::to_string(at.degree));
+  a.residual = at.residual;
+  a.models = models;
+  a.n = check.extent<T>("x", x, 4, 2);
+  a.n_in = check.extent<T>("x", x, 4, 3);
+  a.n_out = check.extent<T>(outputs_name, outputs, 4, 3);
+  if (!check.ok()) return a;
+  a.first = static_cast<int>(at.first), a.second = static_cast<int>(at.second);
+  const std::int64_t n_basis = at.grid + at.degree;
+  check.size("x", {models, 1 + a.first + a.second, a.n, a.n_in});
+  check.size(outputs_name, {models, 1 + a.first + a.second, a.n, a.n_out});
+  check.size("b", {models, a.n_out, a.n_in, n_basis});
+  // No layout packs more than this per feature and output, with outputs rounded up to whole
+  // vectors.
+  check.size("the packed b", {a.n_in, a.n_out + 64, 32 * (n_basis + 4 * kMaxDegree)});
+  a.x = check.operand<T>("x", x, models, {1 + a.first + a.second, a.n, a.n_in});
+  a.r = check.operand<T>("r", r, models, {a.n_out, a.n_in});
+  a.c = check.operand<T>("c", c, models, {a.n_out, a.n_in});
+  a.b = check.operand<T>("b", b, models, {a.n_out, a.n_in, n_basis});
+  return a;
 }
 
 template <class T>
-ffi::Error jet_forward(ffi::ThreadPool pool, Rank4<T> x, Rank3<T> r, Rank3<T> c, Rank4<T> b, Rank2<T> bias,
-                       ffi::Result<Rank4<T>> y, std::int64_t grid, std::int64_t degree, double lo, double hi,
+ffi::Error jet_forward(ffi::ThreadPool pool, In x, In r, In c, In b, In bias, Out y,
+                       std::int64_t grid, std::int64_t degree, double lo, double hi,
                        std::int64_t first, std::int64_t second, bool residual) {
-  const auto xs = x.dimensions(), ys = y->dimensions();
-  JetArgs<T> a{};
-  a.spline = {grid, static_cast<int>(degree), lo, hi};
-  a.residual = residual, a.first = static_cast<int>(first), a.second = static_cast<int>(second);
-  a.models = ys[0], a.n = xs[2], a.n_in = xs[3], a.n_out = ys[3];
-  const std::int64_t components = 1 + first + second;
-  if (!is_spline(grid, degree)) return bad_spline();
-  if (!has_shape(x, a.models, {components, a.n, a.n_in})) return bad_shape("x");
-  if (!has_shape(r, a.models, {a.n_out, a.n_in})) return bad_shape("r");
-  if (!has_shape(c, a.models, {a.n_out, a.n_in})) return bad_shape("c");
-  if (!has_shape(b, a.models, {a.n_out, a.n_in, grid + degree})) return bad_shape("b");
-  if (!has_shape(bias, a.models, {a.n_out})) return bad_shape("bias");
-  a.x = operand<T>(x), a.r = operand<T>(r), a.c = operand<T>(c), a.b = operand<T>(b);
-  a.bias = operand<T>(bias), a.y = y->typed_data();
+  Check check;
+  const std::int64_t models = check.extent<T>("y", *y, 4, 0);
+  JetArgs<T> a = jet_args<T>(check, x, r, c, b, models, *y, "y",
+                             {grid, degree, lo, hi, first, second, residual});
+  a.bias = check.operand<T>("bias", bias, models, {a.n_out});
+  a.y = check.result<T>("y", *y, models, {1 + a.first + a.second, a.n, a.n_out});
+  if (!check.ok()) return check.error();
   const auto kernel = active<T>().jet_forward;
-  share(pool, a.models, a.n, [&](std::int64_t model, std::int64_t begin, std::int64_t end) {
+  return share(pool, a.models, a.n, [&](std::int64_t model, std::int64_t begin, std::int64_t end) {
     kernel(a, model, begin, end);
   });
-  return ffi::Error::Success();
 }
 
+// The results that a backward pass was asked for; null where it was not.
+struct BackwardResults {
+  const ffi::AnyBuffer *dx, *dr, *dc, *db, *dbias;
+};
+
 template <class T>
-ffi::Error run_backward(ffi::ThreadPool& pool, Rank4<T>& x, Rank3<T>& r, Rank3<T>& c, Rank4<T>& b, Rank4<T>& g,
-                        JetArgs<T>& a, std::int64_t grid, std::int64_t degree, double lo, double hi,
-                        std::int64_t first, std::int64_t second, bool residual) {
-  const auto xs = x.dimensions(), gs = g.dimensions();
-  a.spline = {grid, static_cast<int>(degree), lo, hi};
-  a.residual = residual, a.first = static_cast<int>(first), a.second = static_cast<int>(second);
-  a.n = xs[2], a.n_in = xs[3], a.n_out = gs[3];
-  const std::int64_t components = 1 + first + second;
-  if (!is_spline(grid, degree)) return bad_spline();
-  if (!has_shape(x, a.models, {components, a.n, a.n_in})) return bad_shape("x");
-  if (!has_shape(r, a.models, {a.n_out, a.n_in})) return bad_shape("r");
-  if (!has_shape(c, a.models, {a.n_out, a.n_in})) return bad_shape("c");
-  if (!has_shape(b, a.models, {a.n_out, a.n_in, grid + degree})) return bad_shape("b");
-  if (!has_shape(g, a.models, {components, a.n, a.n_out})) return bad_shape("g");
-  a.x = operand<T>(x), a.r = operand<T>(r), a.c = operand<T>(c), a.b = operand<T>(b), a.g = operand<T>(g);
+ffi::Error run_backward(ffi::ThreadPool& pool, In x, In r, In c, In b, In g,
+                        const BackwardResults& results, const JetAttributes& at) {
+  Check check;
+  const std::int64_t models = results.dx ? check.extent<T>("dx", *results.dx, 4, 0)
+                                         : check.extent<T>("dr", *results.dr, 3, 0);
+  JetArgs<T> a = jet_args<T>(check, x, r, c, b, models, g, "g", at);
+  const std::int64_t components = 1 + a.first + a.second;
+  a.g = check.operand<T>("g", g, models, {components, a.n, a.n_out});
+  if (results.dx) {
+    a.want_x = true;
+    a.dx = check.result<T>("dx", *results.dx, models, {components, a.n, a.n_in});
+  }
+  if (results.dr) {
+    a.want_w = true;
+    a.dr = check.result<T>("dr", *results.dr, models, {a.n_out, a.n_in});
+    a.dc = check.result<T>("dc", *results.dc, models, {a.n_out, a.n_in});
+    a.db = check.result<T>("db", *results.db, models, {a.n_out, a.n_in, at.grid + at.degree});
+    a.dbias = check.result<T>("dbias", *results.dbias, models, {a.n_out});
+  }
+  if (!check.ok()) return check.error();
   const auto kernel = active<T>().jet_backward;
-  share(pool, a.models, a.n_in, [&](std::int64_t model, std::int64_t begin, std::int64_t end) {
-    kernel(a, model, begin, end);
-  });
-  return ffi::Error::Success();
+  return share(pool, a.models, a.n_in,
+               [&](std::int64_t model, std::int64_t begin, std::int64_t end) {
+                 kernel(a, model, begin, end);
+               });
 }
 
 template <class T>
-ffi::Error jet_backward_w(ffi::ThreadPool pool, Rank4<T> x, Rank3<T> r, Rank3<T> c, Rank4<T> b, Rank4<T> g,
-                          ffi::Result<Rank3<T>> dr, ffi::Result<Rank3<T>> dc, ffi::Result<Rank4<T>> db, ffi::Result<Rank2<T>> dbias, std::int64_t grid,
-                          std::int64_t degree, double lo, double hi, std::int64_t first, std::int64_t second,
-                          bool residual) {
-  JetArgs<T> a{};
-  a.models = dr->dimensions()[0];
-  a.dr = dr->typed_data(), a.dc = dc->typed_data(), a.db = db->typed_data(), a.dbias = dbias->typed_data();
-  return run_backward(pool, x, r, c, b, g, a, grid, degree, lo, hi, first, second, residual);
+ffi::Error jet_backward_w(ffi::ThreadPool pool, In x, In r, In c, In b, In g, Out dr, Out dc,
+                          Out db, Out dbias, std::int64_t grid, std::int64_t degree, double lo,
+                          double hi, std::int64_t first, std::int64_t second, bool residual) {
+  return run_backward<T>(pool, x, r, c, b, g, {nullptr, &*dr, &*dc, &*db, &*dbias},
+                         {grid, degree, lo, hi, first, second, residual});
 }
 
 template <class T>
-ffi::Error jet_backward_x(ffi::ThreadPool pool, Rank4<T> x, Rank3<T> r, Rank3<T> c, Rank4<T> b, Rank4<T> g,
-                          ffi::Result<Rank4<T>> dx, std::int64_t grid, std::int64_t degree, double lo, double hi,
+ffi::Error jet_backward_x(ffi::ThreadPool pool, In x, In r, In c, In b, In g, Out dx,
+                          std::int64_t grid, std::int64_t degree, double lo, double hi,
                           std::int64_t first, std::int64_t second, bool residual) {
-  JetArgs<T> a{};
-  a.models = dx->dimensions()[0], a.dx = dx->typed_data();
-  return run_backward(pool, x, r, c, b, g, a, grid, degree, lo, hi, first, second, residual);
+  return run_backward<T>(pool, x, r, c, b, g, {&*dx, nullptr, nullptr, nullptr, nullptr},
+                         {grid, degree, lo, hi, first, second, residual});
 }
 
 template <class T>
-ffi::Error jet_backward_xw(ffi::ThreadPool pool, Rank4<T> x, Rank3<T> r, Rank3<T> c, Rank4<T> b, Rank4<T> g,
-                           ffi::Result<Rank4<T>> dx, ffi::Result<Rank3<T>> dr, ffi::Result<Rank3<T>> dc, ffi::Result<Rank4<T>> db, ffi::Result<Rank2<T>> dbias,
-                           std::int64_t grid, std::int64_t degree, double lo, double hi, std::int64_t first,
-                           std::int64_t second, bool residual) {
-  JetArgs<T> a{};
-  a.models = dx->dimensions()[0], a.dx = dx->typed_data();
-  a.dr = dr->typed_data(), a.dc = dc->typed_data(), a.db = db->typed_data(), a.dbias = dbias->typed_data();
-  return run_backward(pool, x, r, c, b, g, a, grid, degree, lo, hi, first, second, residual);
+ffi::Error jet_backward_xw(ffi::ThreadPool pool, In x, In r, In c, In b, In g, Out dx, Out dr,
+                           Out dc, Out db, Out dbias, std::int64_t grid, std::int64_t degree,
+                           double lo, double hi, std::int64_t first, std::int64_t second,
+                           bool residual) {
+  return run_backward<T>(pool, x, r, c, b, g, {&*dx, &*dr, &*dc, &*db, &*dbias},
+                         {grid, degree, lo, hi, first, second, residual});
 }
 
+// ---- the general operations --------------------------------------------------------------------
+
 template <class T>
-TrilinearArgs<T> trilinear_args(const Rank3<T>& x, std::int64_t models, std::int64_t n_out, std::int64_t grid,
-                                std::int64_t degree, double lo, double hi, std::int64_t order, T* out) {
+TrilinearArgs<T> trilinear_args(Check& check, In x, std::int64_t models, std::int64_t n_out,
+                                std::int64_t grid, std::int64_t degree, double lo, double hi,
+                                std::int64_t order) {
   TrilinearArgs<T> p{};
-  p.spline = {grid, static_cast<int>(degree), lo, hi};
-  p.order = static_cast<int>(order), p.models = models;
-  p.n = x.dimensions()[1], p.n_in = x.dimensions()[2], p.n_out = n_out;
-  p.x = operand<T>(x), p.out = out;
+  p.spline = check.spline(grid, degree, lo, hi);
+  check.between("order", order, 0, degree);
+  p.models = models, p.n_out = n_out;
+  p.n = check.extent<T>("x", x, 3, 1);
+  p.n_in = check.extent<T>("x", x, 3, 2);
+  if (!check.ok()) return p;
+  p.order = static_cast<int>(order);
+  check.size("x", {models, p.n, p.n_in});
+  check.size("g", {models, p.n, n_out});
+  check.size("w", {models, p.n_in, grid + degree, n_out});
+  p.x = check.operand<T>("x", x, models, {p.n, p.n_in});
   return p;
 }
 
-template <class T>
-ffi::Error trilinear_y(ffi::ThreadPool pool, Rank3<T> x, Rank3<T> a, Rank4<T> w, ffi::Result<Rank3<T>> y, std::int64_t grid,
-                       std::int64_t degree, double lo, double hi, std::int64_t order) {
-  if (!is_spline(grid, degree)) return bad_spline();
-  auto p = trilinear_args<T>(x, y->dimensions()[0], y->dimensions()[2], grid, degree, lo, hi, order, y->typed_data());
-  if (!has_shape(a, p.models, {p.n, p.n_in})) return bad_shape("a");
-  if (!has_shape(w, p.models, {p.n_in, grid + degree, p.n_out})) return bad_shape("w");
-  p.a = operand<T>(a), p.w = operand<T>(w);
-  const auto kernel = active<T>().trilinear_y;
-  share(pool, p.models, p.n, [&](std::int64_t m, std::int64_t begin, std::int64_t end) { kernel(p, m, begin, end); });
-  return ffi::Error::Success();
+template <class T, class Args, class Kernel>
+ffi::Error run(Check& check, ffi::ThreadPool& pool, const Args& p, std::int64_t items,
+               const Kernel& kernel) {
+  if (!check.ok()) return check.error();
+  return share(pool, p.models, items,
+               [&](std::int64_t model, std::int64_t begin, std::int64_t end) {
+                 kernel(p, model, begin, end);
+               });
 }
 
 template <class T>
-ffi::Error trilinear_a(ffi::ThreadPool pool, Rank3<T> x, Rank4<T> w, Rank3<T> g, ffi::Result<Rank3<T>> a, std::int64_t grid,
+ffi::Error trilinear_y(ffi::ThreadPool pool, In x, In a, In w, Out y, std::int64_t grid,
                        std::int64_t degree, double lo, double hi, std::int64_t order) {
-  if (!is_spline(grid, degree)) return bad_spline();
-  auto p = trilinear_args<T>(x, a->dimensions()[0], g.dimensions()[2], grid, degree, lo, hi, order, a->typed_data());
-  if (!has_shape(w, p.models, {p.n_in, grid + degree, p.n_out})) return bad_shape("w");
-  if (!has_shape(g, p.models, {p.n, p.n_out})) return bad_shape("g");
-  p.w = operand<T>(w), p.g = operand<T>(g);
-  const auto kernel = active<T>().trilinear_a;
-  share(pool, p.models, p.n, [&](std::int64_t m, std::int64_t begin, std::int64_t end) { kernel(p, m, begin, end); });
-  return ffi::Error::Success();
+  Check check;
+  const std::int64_t models = check.extent<T>("y", *y, 3, 0),
+                     n_out = check.extent<T>("y", *y, 3, 2);
+  auto p = trilinear_args<T>(check, x, models, n_out, grid, degree, lo, hi, order);
+  p.a = check.operand<T>("a", a, models, {p.n, p.n_in});
+  p.w = check.operand<T>("w", w, models, {p.n_in, grid + degree, n_out});
+  p.out = check.result<T>("y", *y, models, {p.n, n_out});
+  return run<T>(check, pool, p, p.n, active<T>().trilinear_y);
 }
 
 template <class T>
-ffi::Error trilinear_w(ffi::ThreadPool pool, Rank3<T> x, Rank3<T> a, Rank3<T> g, ffi::Result<Rank4<T>> w, std::int64_t grid,
+ffi::Error trilinear_a(ffi::ThreadPool pool, In x, In w, In g, Out a, std::int64_t grid,
                        std::int64_t degree, double lo, double hi, std::int64_t order) {
-  if (!is_spline(grid, degree)) return bad_spline();
-  auto p = trilinear_args<T>(x, w->dimensions()[0], g.dimensions()[2], grid, degree, lo, hi, order, w->typed_data());
-  if (!has_shape(a, p.models, {p.n, p.n_in})) return bad_shape("a");
-  if (!has_shape(g, p.models, {p.n, p.n_out})) return bad_shape("g");
-  p.a = operand<T>(a), p.g = operand<T>(g);
-  const auto kernel = active<T>().trilinear_w;
-  share(pool, p.models, p.n_in, [&](std::int64_t m, std::int64_t begin, std::int64_t end) { kernel(p, m, begin, end); });
-  return ffi::Error::Success();
+  Check check;
+  const std::int64_t models = check.extent<T>("a", *a, 3, 0), n_out = check.extent<T>("g", g, 3, 2);
+  auto p = trilinear_args<T>(check, x, models, n_out, grid, degree, lo, hi, order);
+  p.w = check.operand<T>("w", w, models, {p.n_in, grid + degree, n_out});
+  p.g = check.operand<T>("g", g, models, {p.n, n_out});
+  p.out = check.result<T>("a", *a, models, {p.n, p.n_in});
+  return run<T>(check, pool, p, p.n, active<T>().trilinear_a);
 }
 
 template <class T>
-PairArgs<T> pair_args(const Rank3<T>& x, std::int64_t models, std::int64_t grid, std::int64_t degree, double lo,
-                      double hi, std::int64_t order, std::int64_t other, T* out) {
+ffi::Error trilinear_w(ffi::ThreadPool pool, In x, In a, In g, Out w, std::int64_t grid,
+                       std::int64_t degree, double lo, double hi, std::int64_t order) {
+  Check check;
+  const std::int64_t models = check.extent<T>("w", *w, 4, 0), n_out = check.extent<T>("g", g, 3, 2);
+  auto p = trilinear_args<T>(check, x, models, n_out, grid, degree, lo, hi, order);
+  p.a = check.operand<T>("a", a, models, {p.n, p.n_in});
+  p.g = check.operand<T>("g", g, models, {p.n, n_out});
+  p.out = check.result<T>("w", *w, models, {p.n_in, grid + degree, n_out});
+  return run<T>(check, pool, p, p.n_in, active<T>().trilinear_w);
+}
+
+template <class T>
+PairArgs<T> pair_args(Check& check, In x, std::int64_t models, std::int64_t grid,
+                      std::int64_t degree, double lo, double hi, std::int64_t order,
+                      std::int64_t other) {
   PairArgs<T> p{};
-  p.spline = {grid, static_cast<int>(degree), lo, hi};
-  p.order = static_cast<int>(order), p.other = static_cast<int>(other), p.models = models;
-  p.n = x.dimensions()[1], p.n_in = x.dimensions()[2];
-  p.x = operand<T>(x), p.out = out;
+  p.spline = check.spline(grid, degree, lo, hi);
+  check.between("order", order, 0, degree);
+  check.between("other", other, -1, degree);
+  p.models = models;
+  p.n = check.extent<T>("x", x, 3, 1);
+  p.n_in = check.extent<T>("x", x, 3, 2);
+  if (!check.ok()) return p;
+  p.order = static_cast<int>(order), p.other = static_cast<int>(other);
+  check.size("x", {models, p.n, p.n_in});
+  check.size("w", {models, p.n_in, grid + degree});
+  p.x = check.operand<T>("x", x, models, {p.n, p.n_in});
   return p;
 }
 
 template <class T>
-ffi::Error pair_a(ffi::ThreadPool pool, Rank3<T> x, Rank3<T> w, ffi::Result<Rank3<T>> a, std::int64_t grid, std::int64_t degree,
+ffi::Error pair_a(ffi::ThreadPool pool, In x, In w, Out a, std::int64_t grid, std::int64_t degree,
                   double lo, double hi, std::int64_t order, std::int64_t other) {
-  if (!is_spline(grid, degree)) return bad_spline();
-  auto p = pair_args<T>(x, a->dimensions()[0], grid, degree, lo, hi, order, other, a->typed_data());
-  if (!has_shape(w, p.models, {p.n_in, grid + degree})) return bad_shape("w");
-  p.w = operand<T>(w);
-  const auto kernel = active<T>().pair_a;
-  share(pool, p.models, p.n, [&](std::int64_t m, std::int64_t begin, std::int64_t end) { kernel(p, m, begin, end); });
-  return ffi::Error::Success();
+  Check check;
+  const std::int64_t models = check.extent<T>("a", *a, 3, 0);
+  auto p = pair_args<T>(check, x, models, grid, degree, lo, hi, order, other);
+  p.w = check.operand<T>("w", w, models, {p.n_in, grid + degree});
+  p.out = check.result<T>("a", *a, models, {p.n, p.n_in});
+  return run<T>(check, pool, p, p.n, active<T>().pair_a);
 }
 
 template <class T>
-ffi::Error pair_w(ffi::ThreadPool pool, Rank3<T> x, Rank3<T> a, ffi::Result<Rank3<T>> w, std::int64_t grid, std::int64_t degree,
+ffi::Error pair_w(ffi::ThreadPool pool, In x, In a, Out w, std::int64_t grid, std::int64_t degree,
                   double lo, double hi, std::int64_t order, std::int64_t other) {
-  if (!is_spline(grid, degree)) return bad_spline();
-  auto p = pair_args<T>(x, w->dimensions()[0], grid, degree, lo, hi, order, other, w->typed_data());
-  if (!has_shape(a, p.models, {p.n, p.n_in})) return bad_shape("a");
-  p.a = operand<T>(a);
-  const auto kernel = active<T>().pair_w;
-  share(pool, p.models, p.n_in, [&](std::int64_t m, std::int64_t begin, std::int64_t end) { kernel(p, m, begin, end); });
-  return ffi::Error::Success();
+  Check check;
+  const std::int64_t models = check.extent<T>("w", *w, 3, 0);
+  auto p = pair_args<T>(check, x, models, grid, degree, lo, hi, order, other);
+  p.a = check.operand<T>("a", a, models, {p.n, p.n_in});
+  p.out = check.result<T>("w", *w, models, {p.n_in, grid + degree});
+  return run<T>(check, pool, p, p.n_in, active<T>().pair_w);
 }
 
 template <class T>
-ffi::Error total(ffi::ThreadPool pool, Rank2<T> x, ffi::Result<Rank1<T>> y) {
-  const std::int64_t rows = x.dimensions()[0], n = x.dimensions()[1];
+ffi::Error total(ffi::ThreadPool pool, In x, Out y) {
+  Check check;
+  const std::int64_t rows = check.extent<T>("x", x, 2, 0), n = check.extent<T>("x", x, 2, 1);
+  check.size("x", {rows, n});
+  const T* in = check.operand<T>("x", x, rows, {n}).data;
+  T* out = check.result<T>("y", *y, rows, {});
+  if (!check.ok()) return check.error();
   const auto kernel = active<T>().total;
-  share(pool, 1, rows, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-    kernel(x.typed_data(), n, y->typed_data(), begin, end);
+  return share(pool, 1, rows, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    kernel(in, n, out, begin, end);
   });
-  return ffi::Error::Success();
+}
+
+// ---- bindings ----------------------------------------------------------------------------------
+
+// A handler of `Ins` arrays and `Outs` results; types, ranks and shapes are checked above.
+template <int Ins, int Outs>
+auto bind() {
+  if constexpr (Outs > 0) {
+    return bind<Ins, Outs - 1>().template Ret<ffi::AnyBuffer>();
+  } else if constexpr (Ins > 0) {
+    return bind<Ins - 1, 0>().template Arg<ffi::AnyBuffer>();
+  } else {
+    return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>();
+  }
+}
+
+template <int Ins, int Outs>
+auto bind_spline() {
+  return bind<Ins, Outs>()
+      .template Attr<std::int64_t>("grid")
+      .template Attr<std::int64_t>("degree")
+      .template Attr<double>("lo")
+      .template Attr<double>("hi");
+}
+
+template <int Ins, int Outs>
+auto bind_jet() {
+  return bind_spline<Ins, Outs>()
+      .template Attr<std::int64_t>("first")
+      .template Attr<std::int64_t>("second")
+      .template Attr<bool>("residual");
+}
+
+auto bind_trilinear() { return bind_spline<3, 1>().template Attr<std::int64_t>("order"); }
+
+auto bind_pair() {
+  return bind_spline<2, 1>().template Attr<std::int64_t>("order").template Attr<std::int64_t>(
+      "other");
 }
 
 }  // namespace
 }  // namespace kandle
 
-#define KANDLE_SPLINE_ATTRS \
-  .Attr<std::int64_t>("grid").Attr<std::int64_t>("degree").Attr<double>("lo").Attr<double>("hi")
-#define KANDLE_JET_ATTRS \
-  KANDLE_SPLINE_ATTRS.Attr<std::int64_t>("first").Attr<std::int64_t>("second").Attr<bool>("residual")
-#define KANDLE_POOL ffi::Ffi::Bind().Ctx<ffi::ThreadPool>()
+#define KANDLE_HANDLER(name, binding)                                                 \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(kandle_##name##_f32, kandle::name<float>, (binding)); \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(kandle_##name##_f64, kandle::name<double>, (binding))
 
-#define KANDLE_HANDLERS(T, suffix)                                                                             \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(                                                                               \
-      kandle_jet_forward_##suffix, kandle::jet_forward<T>,                                                     \
-      KANDLE_POOL.Arg<kandle::Rank4<T>>().Arg<kandle::Rank3<T>>().Arg<kandle::Rank3<T>>()                      \
-          .Arg<kandle::Rank4<T>>().Arg<kandle::Rank2<T>>().Ret<kandle::Rank4<T>>() KANDLE_JET_ATTRS);          \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(                                                                               \
-      kandle_jet_backward_w_##suffix, kandle::jet_backward_w<T>,                                               \
-      KANDLE_POOL.Arg<kandle::Rank4<T>>().Arg<kandle::Rank3<T>>().Arg<kandle::Rank3<T>>()                      \
-          .Arg<kandle::Rank4<T>>().Arg<kandle::Rank4<T>>().Ret<kandle::Rank3<T>>().Ret<kandle::Rank3<T>>()     \
-          .Ret<kandle::Rank4<T>>().Ret<kandle::Rank2<T>>() KANDLE_JET_ATTRS);                                  \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(                                                                               \
-      kandle_jet_backward_x_##suffix, kandle::jet_backward_x<T>,                                               \
-      KANDLE_POOL.Arg<kandle::Rank4<T>>().Arg<kandle::Rank3<T>>().Arg<kandle::Rank3<T>>()                      \
-          .Arg<kandle::Rank4<T>>().Arg<kandle::Rank4<T>>().Ret<kandle::Rank4<T>>() KANDLE_JET_ATTRS);          \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(                                                                               \
-      kandle_jet_backward_xw_##suffix, kandle::jet_backward_xw<T>,                                             \
-      KANDLE_POOL.Arg<kandle::Rank4<T>>().Arg<kandle::Rank3<T>>().Arg<kandle::Rank3<T>>()                      \
-          .Arg<kandle::Rank4<T>>().Arg<kandle::Rank4<T>>().Ret<kandle::Rank4<T>>().Ret<kandle::Rank3<T>>()     \
-          .Ret<kandle::Rank3<T>>().Ret<kandle::Rank4<T>>().Ret<kandle::Rank2<T>>() KANDLE_JET_ATTRS);          \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(                                                                               \
-      kandle_trilinear_y_##suffix, kandle::trilinear_y<T>,                                                     \
-      KANDLE_POOL.Arg<kandle::Rank3<T>>().Arg<kandle::Rank3<T>>().Arg<kandle::Rank4<T>>()                      \
-          .Ret<kandle::Rank3<T>>() KANDLE_SPLINE_ATTRS.Attr<std::int64_t>("order"));                           \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(                                                                               \
-      kandle_trilinear_a_##suffix, kandle::trilinear_a<T>,                                                     \
-      KANDLE_POOL.Arg<kandle::Rank3<T>>().Arg<kandle::Rank4<T>>().Arg<kandle::Rank3<T>>()                      \
-          .Ret<kandle::Rank3<T>>() KANDLE_SPLINE_ATTRS.Attr<std::int64_t>("order"));                           \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(                                                                               \
-      kandle_trilinear_w_##suffix, kandle::trilinear_w<T>,                                                     \
-      KANDLE_POOL.Arg<kandle::Rank3<T>>().Arg<kandle::Rank3<T>>().Arg<kandle::Rank3<T>>()                      \
-          .Ret<kandle::Rank4<T>>() KANDLE_SPLINE_ATTRS.Attr<std::int64_t>("order"));                           \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(kandle_pair_a_##suffix, kandle::pair_a<T>,                                     \
-                                KANDLE_POOL.Arg<kandle::Rank3<T>>().Arg<kandle::Rank3<T>>()                    \
-                                    .Ret<kandle::Rank3<T>>() KANDLE_SPLINE_ATTRS.Attr<std::int64_t>("order")   \
-                                    .Attr<std::int64_t>("other"));                                             \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(kandle_pair_w_##suffix, kandle::pair_w<T>,                                     \
-                                KANDLE_POOL.Arg<kandle::Rank3<T>>().Arg<kandle::Rank3<T>>()                    \
-                                    .Ret<kandle::Rank3<T>>() KANDLE_SPLINE_ATTRS.Attr<std::int64_t>("order")   \
-                                    .Attr<std::int64_t>("other"));                                             \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(kandle_total_##suffix, kandle::total<T>,                                       \
-                                KANDLE_POOL.Arg<kandle::Rank2<T>>().Ret<kandle::Rank1<T>>())
-
-KANDLE_HANDLERS(float, f32);
-KANDLE_HANDLERS(double, f64);
+KANDLE_HANDLER(jet_forward, (kandle::bind_jet<5, 1>()));
+KANDLE_HANDLER(jet_backward_x, (kandle::bind_jet<5, 1>()));
+KANDLE_HANDLER(jet_backward_w, (kandle::bind_jet<5, 4>()));
+KANDLE_HANDLER(jet_backward_xw, (kandle::bind_jet<5, 5>()));
+KANDLE_HANDLER(trilinear_y, kandle::bind_trilinear());
+KANDLE_HANDLER(trilinear_a, kandle::bind_trilinear());
+KANDLE_HANDLER(trilinear_w, kandle::bind_trilinear());
+KANDLE_HANDLER(pair_a, kandle::bind_pair());
+KANDLE_HANDLER(pair_w, kandle::bind_pair());
+KANDLE_HANDLER(total, (kandle::bind<1, 1>()));
 
 extern "C" {
 
@@ -332,7 +340,7 @@ int kandle_ffi_api_minor() { return XLA_FFI_API_MINOR; }
 const char* kandle_isa() { return kandle::active_table().isa; }
 double kandle_fma_rate() { return kandle::active_table().fma_rate(); }
 int kandle_has_jet(int degree, int first, int second) {
-  return kandle::active_table().f32.has_jet(degree, first, second);
+  return kandle::has_jet(degree, first, second);
 }
 
 }  // extern "C"

@@ -1,5 +1,4 @@
-// The general operations that every derivative of the layer is made of: loops over the active functions,
-// vectorised over outputs by the compiler; the pair forms, which have none, over points.
+// The pair forms, which the basis' batch statistics are made of, and sums of rows.
 #pragma once
 
 #include <algorithm>
@@ -10,96 +9,9 @@
 namespace kandle {
 namespace KANDLE_ISA {
 
-// The cell of one point and its taps of one order; functions beyond the first and last are left out by
-// the bounds low <= t < high.
-template <class T>
-struct Active {
-  std::int64_t origin;  // index m of tap 0
-  int low, high;
-  T value[kMaxDegree + 1];
-
-  Active(T x, const Spline& spline, const TapTable<T>& table, int order) {
-    typename Simd<T, 1>::Vec lane = {x};
-    const auto at = locate<T, 1>(lane, Cells<T>(spline));
-    typename Simd<T, 1>::Vec taps[kMaxDegree + 1];
-    evaluate_taps<T, 1, 0>(table, spline.degree, order, at, taps);
-    origin = static_cast<std::int64_t>(at.cell[0]) - spline.degree;
-    low = static_cast<int>(std::max<std::int64_t>(0, -origin));
-    const std::int64_t n_basis = spline.grid + spline.degree;
-    high = static_cast<int>(std::min<std::int64_t>(spline.degree + 1, n_basis - origin));
-    if (!(x - x == T(0))) origin = 0, low = 0, high = 1;  // NaN reaches the result through one function
-    for (int t = 0; t <= spline.degree; ++t) value[t] = taps[t][0] + at.poison[0];
-  }
-};
-
-template <class T>
-void trilinear_y(const TrilinearArgs<T>& p, std::int64_t model, std::int64_t begin, std::int64_t end) {
-  const TapTable<T> table(p.spline, p.order);
-  const std::int64_t I = p.n_in, O = p.n_out, M = p.spline.grid + p.spline.degree;
-  const T *x = p.x.at(model), *a = p.a.at(model), *w = p.w.at(model);
-  T* y = p.out + model * p.n * O;
-  for (std::int64_t s = begin; s < end; ++s) {
-    T* row = y + s * O;
-    std::fill(row, row + O, T(0));
-    for (std::int64_t i = 0; i < I; ++i) {
-      const Active<T> active(x[s * I + i], p.spline, table, p.order);
-      for (int t = active.low; t < active.high; ++t) {
-        const T scale = a[s * I + i] * active.value[t];
-        const T* weight = w + (i * M + active.origin + t) * O;
-        for (std::int64_t o = 0; o < O; ++o) row[o] += scale * weight[o];
-      }
-    }
-  }
-}
-
-template <class T>
-void trilinear_a(const TrilinearArgs<T>& p, std::int64_t model, std::int64_t begin, std::int64_t end) {
-  const TapTable<T> table(p.spline, p.order);
-  const std::int64_t I = p.n_in, O = p.n_out, M = p.spline.grid + p.spline.degree;
-  const T *x = p.x.at(model), *w = p.w.at(model), *g = p.g.at(model);
-  T* out = p.out + model * p.n * I;
-  constexpr int L = kLanes<T>;
-  for (std::int64_t s = begin; s < end; ++s)
-    for (std::int64_t i = 0; i < I; ++i) {
-      const Active<T> active(x[s * I + i], p.spline, table, p.order);
-      T sum = T(0);
-      for (int t = active.low; t < active.high; ++t) {
-        const T* weight = w + (i * M + active.origin + t) * O;
-        T lanes[L] = {}, dot = T(0);
-        std::int64_t o = 0;
-        for (; o + L <= O; o += L)
-          for (int l = 0; l < L; ++l) lanes[l] += weight[o + l] * g[s * O + o + l];
-        for (; o < O; ++o) dot += weight[o] * g[s * O + o];
-        for (int l = 0; l < L; ++l) dot += lanes[l];
-        sum += active.value[t] * dot;
-      }
-      out[s * I + i] = sum;
-    }
-}
-
-template <class T>
-void trilinear_w(const TrilinearArgs<T>& p, std::int64_t model, std::int64_t begin, std::int64_t end) {
-  const TapTable<T> table(p.spline, p.order);
-  const std::int64_t I = p.n_in, O = p.n_out, M = p.spline.grid + p.spline.degree;
-  const T *x = p.x.at(model), *a = p.a.at(model), *g = p.g.at(model);
-  T* out = p.out + model * I * M * O;
-  for (std::int64_t i = begin; i < end; ++i) {
-    T* feature = out + i * M * O;
-    std::fill(feature, feature + M * O, T(0));
-    for (std::int64_t s = 0; s < p.n; ++s) {
-      const Active<T> active(x[s * I + i], p.spline, table, p.order);
-      for (int t = active.low; t < active.high; ++t) {
-        const T scale = a[s * I + i] * active.value[t];
-        T* row = feature + (active.origin + t) * O;
-        for (std::int64_t o = 0; o < O; ++o) row[o] += scale * g[s * O + o];
-      }
-    }
-  }
-}
-
 // The pair form's factor at L neighbouring points of one feature: B_m^(order) B_m^(other) of the
-// degree + 1 functions that live in each point's cell. K is the degree, or 0 where only the run time
-// knows it.
+// degree + 1 functions that live in each point's cell. K is the degree, or 0 where only the run
+// time knows it.
 template <class T, int K>
 struct Pair {
   static constexpr int L = kLanes<T>;
@@ -118,17 +30,21 @@ struct Pair {
         first(p.spline, p.order),
         second(p.spline, std::max(p.other, 0)) {}
 
-  // Rows of zeros before and after the functions' own, as basis.h has them: no cell is out of bounds.
+  // Rows of zeros before and after the functions' own, as basis.h has them: no cell is out of
+  // bounds.
   static std::int64_t rows(const Spline& spline) { return cell_count(spline) + spline.degree; }
 
-  // taps[t][l] and cell[l] of the points x[0], x[step], ...; of the last point where there are fewer.
-  void at(const T* x, std::int64_t step, std::int64_t count, T (*taps)[L], typename S::Int* cell) const {
+  // taps[t][l] and cell[l] of the points x[0], x[step], ...; of the last point where there are
+  // fewer.
+  void at(const T* x, std::int64_t step, std::int64_t count, T (*taps)[L],
+          typename S::Int* cell) const {
     Vec points;
     for (int l = 0; l < L; ++l) points[l] = x[std::min<std::int64_t>(l, count - 1) * step];
     const auto located = locate<T, L>(points, cells);
     Vec value[kMaxDegree + 1], factor[kMaxDegree + 1];
     evaluate_taps<T, L, K>(first, degree, order, located, value);
-    if (other >= 0 && other != order) evaluate_taps<T, L, K>(second, degree, other, located, factor);
+    if (other >= 0 && other != order)
+      evaluate_taps<T, L, K>(second, degree, other, located, factor);
     for (int t = 0; t <= degree; ++t) {
       // The derivative of order `degree` is a constant that the position does not enter: NaN must.
       const Vec v = value[t] + located.poison;

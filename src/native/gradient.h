@@ -1,10 +1,12 @@
 // The fused layer backward: the gradients of its inputs and of its weights.
 //
-// The samples of a block are first sorted by cell (a counting sort, stable), so that the gradient of a
-// cell's weights is summed in registers and the cell's weights are loaded once for all of its samples.
+// The samples of a block are first sorted by cell (a counting sort, stable), so that the gradient
+// of a cell's weights is summed in registers and the cell's weights are loaded once for all of its
+// samples.
 #pragma once
 
 #include "jet.h"
+#include "taylor.h"
 
 namespace kandle {
 namespace KANDLE_ISA {
@@ -26,8 +28,8 @@ struct Gradient : Jet<T, L, K, D, S> {
   }
 
   struct Run {
-    const T* g;                  // gradients of the block, (C, samples, outputs)
-    std::int64_t g_pitch;        // elements from one sample to the next
+    const T* g;            // gradients of the block, (C, samples, outputs)
+    std::int64_t g_pitch;  // elements from one sample to the next
     std::int64_t g_component;
     const std::int32_t* sample;  // where the s-th sorted point is among the block's samples
     const T *forward, *phi, *x;  // tables of the points
@@ -60,22 +62,26 @@ struct Gradient : Jet<T, L, K, D, S> {
         Out::store((t ? cell + (t - 1) * padded : residual_row) + column + v * L, acc[t][v]);
   }
 
-  // Adds to sums[c] the lanes of the gradient with respect to component c of the s-th point: one vector
-  // of outputs, whose gradients are at g and whose weights are given tap by tap; of cubics, the
-  // residual's and then the derivatives at the centre of the cell.
+  // Adds to sums[c] the lanes of the gradient with respect to component c of the s-th point: one
+  // vector of outputs, whose gradients are at g and whose weights are given tap by tap; of cubics,
+  // the residual's and then the derivatives at the centre of the cell.
   template <class Weight>
-  void add_input_gradient(const Run& run, std::int64_t s, const T* g, const Weight& weight, Vec* sums) const {
+  void add_input_gradient(const Run& run, std::int64_t s, const T* g, const Weight& weight,
+                          Vec* sums) const {
     const int n_taps = K ? K + 2 : taps;
     Vec f[kOrders];
     if constexpr (K == 3) {
       const T offset = run.phi[s];
-      f[0] = weight(1) + weight(2) * offset + weight(3) * run.phi[B + s] + weight(0) * run.phi[2 * B + s];
-      if constexpr (kOrders > 1) f[1] = weight(2) + weight(3) * offset + weight(0) * run.phi[3 * B + s];
+      f[0] = weight(1) + weight(2) * offset + weight(3) * run.phi[B + s] +
+             weight(0) * run.phi[2 * B + s];
+      if constexpr (kOrders > 1)
+        f[1] = weight(2) + weight(3) * offset + weight(0) * run.phi[3 * B + s];
       if constexpr (kOrders > 2) f[2] = weight(3) + weight(0) * run.phi[4 * B + s];
     } else {
       for (int order = 0; order < kOrders; ++order) {
         f[order] = run.phi[(order * n_taps) * B + s] * weight(0);
-        for (int t = 1; t < n_taps; ++t) f[order] += run.phi[(order * n_taps + t) * B + s] * weight(t);
+        for (int t = 1; t < n_taps; ++t)
+          f[order] += run.phi[(order * n_taps + t) * B + s] * weight(t);
       }
     }
     Vec gradient[C];
@@ -98,12 +104,14 @@ struct Gradient : Jet<T, L, K, D, S> {
 
   // Adds to q[c][s], or sets it where `fresh`, for the sorted points of one cell.
   template <int Chunk>
-  void input_gradient(const Run& run, std::int64_t column, const T* residual_row, const T* cell, T* q,
-                      bool fresh) const {
+  void input_gradient(const Run& run, std::int64_t column, const T* residual_row, const T* cell,
+                      T* q, bool fresh) const {
     const int n_taps = K ? K + 2 : taps;
     Vec weight[Chunk][kMaxTaps];
     for (int v = 0; v < Chunk; ++v) {
-      const auto tap = [&](int t) { return Out::load((t ? cell + (t - 1) * padded : residual_row) + column + v * L); };
+      const auto tap = [&](int t) {
+        return Out::load((t ? cell + (t - 1) * padded : residual_row) + column + v * L);
+      };
       weight[v][0] = tap(0);
       for (int t = 1; t < n_taps; ++t) {
         if constexpr (K == 3) {
@@ -127,8 +135,8 @@ struct Gradient : Jet<T, L, K, D, S> {
   }
 
   // Stable counting sort of the block's cells: `order` lists the samples cell by cell, `starts` the
-  // first place of every cell. Each quarter of the block has its own counters, because a counter that
-  // one sample has just changed makes the next one wait.
+  // first place of every cell. Each quarter of the block has its own counters, because a counter
+  // that one sample has just changed makes the next one wait.
   void sort_cells(const std::int32_t* cells, std::int64_t count, std::int32_t* starts,
                   std::int32_t* order) const {
     constexpr int kParts = 4;
@@ -137,7 +145,8 @@ struct Gradient : Jet<T, L, K, D, S> {
     std::fill(counters, counters + kParts * n_cells, 0);
     for (std::int64_t s = 0; s < part; ++s)
       for (int q = 0; q < kParts; ++q) ++counters[q * n_cells + cells[q * part + s]];
-    for (std::int64_t s = kParts * part; s < count; ++s) ++counters[(kParts - 1) * n_cells + cells[s]];
+    for (std::int64_t s = kParts * part; s < count; ++s)
+      ++counters[(kParts - 1) * n_cells + cells[s]];
     std::int32_t place = 0;
     for (std::int64_t j = 0; j < n_cells; ++j) {
       starts[j] = place;
@@ -150,15 +159,16 @@ struct Gradient : Jet<T, L, K, D, S> {
     starts[n_cells] = place;
     for (std::int64_t s = 0; s < part; ++s)
       for (int q = 0; q < kParts; ++q)
-        order[counters[q * n_cells + cells[q * part + s]]++] = static_cast<std::int32_t>(q * part + s);
+        order[counters[q * n_cells + cells[q * part + s]]++] =
+            static_cast<std::int32_t>(q * part + s);
     for (std::int64_t s = kParts * part; s < count; ++s)
       order[counters[(kParts - 1) * n_cells + cells[s]]++] = static_cast<std::int32_t>(s);
   }
 
   // A thread's buffers for one block.
   struct Block {
-    T *x, *dx;        // columns of a group of features: kGroup x C x B
-    T *sorted;        // components of the sorted points: C x B
+    T *x, *dx;  // columns of a group of features: kGroup x C x B
+    T* sorted;  // components of the sorted points: C x B
     T *forward, *phi, *q;
     std::int32_t *cells, *order, *starts;
   };
@@ -177,9 +187,10 @@ struct Gradient : Jet<T, L, K, D, S> {
     return k;
   }
 
-  // The gradients of one feature on one block, w and dw being its packed weights and their gradient;
-  // either may be null. Column sums go to dx[c][sample].
-  void sorted_feature(const Block& k, Run& run, const T* x, std::int64_t count, const T* w, T* dw, T* dx) const {
+  // The gradients of one feature on one block, w and dw being its packed weights and their
+  // gradient; either may be null. Column sums go to dx[c][sample].
+  void sorted_feature(const Block& k, Run& run, const T* x, std::int64_t count, const T* w, T* dw,
+                      T* dx) const {
     const std::int64_t whole = round_up(count, kTableLanes), vectors = padded / L;
     for (std::int64_t s = 0; s < whole; s += kTableLanes)
       Base::store_cells(locate<T, kTableLanes>(Tab::load(x + s), this->cell_grid), k.cells + s);
@@ -207,7 +218,8 @@ struct Gradient : Jet<T, L, K, D, S> {
     if (!w) return;
     for (int c = 0; c < C; ++c)
       for (std::int64_t s = 0; s < count; s += L) {
-        // The block is a multiple of L long; sums past `count` are of stale lanes and are not written.
+        // The block is a multiple of L long; sums past `count` are of stale lanes and are not
+        // written.
         const Vec sums = lane_sums<T, L>(k.q + (c * B + s) * L);
         const std::int64_t left = std::min<std::int64_t>(L, count - s);
         for (std::int64_t l = 0; l < left; ++l) dx[c * B + k.order[s + l]] = sums[l];
@@ -216,12 +228,13 @@ struct Gradient : Jet<T, L, K, D, S> {
 
   void backward(std::int64_t model, std::int64_t begin, std::int64_t end) const {
     const std::int64_t n_in = args.n_in, n_out = args.n_out, n = args.n;
-    const bool want_x = args.dx != nullptr, want_w = args.dbias != nullptr;
+    const bool want_x = args.want_x, want_w = args.want_w;
     const std::int64_t feature = rows * padded, features = end - begin;
     const T *source = args.x.at(model), *gradients = args.g.at(model);
     T* packed = scratch<T, 0>(want_x ? features * feature : 0);
     if (want_x)
-      for (std::int64_t i = begin; i < end; ++i) this->pack(model, i, packed + (i - begin) * feature);
+      for (std::int64_t i = begin; i < end; ++i)
+        this->pack(model, i, packed + (i - begin) * feature);
     T* dw = scratch<T, 1>(want_w ? features * feature : 0);
     if (want_w) std::fill(dw, dw + features * feature, T(0));
     T* copies = padded == n_out ? nullptr : scratch<T, 2>(C * B * padded);
@@ -243,7 +256,8 @@ struct Gradient : Jet<T, L, K, D, S> {
       for (std::int64_t group = begin; group < end; group += kGroup) {
         const std::int64_t width = std::min<std::int64_t>(kGroup, end - group);
         for (int c = 0; c < C; ++c)
-          load_columns<T, kGroup>(source + (c * n + start) * n_in + group, n_in, count, width, k.x + c * B, C * B);
+          load_columns<T, kGroup>(source + (c * n + start) * n_in + group, n_in, count, width,
+                                  k.x + c * B, C * B);
         for (std::int64_t j = 0; j < width; ++j) {
           const std::int64_t i = group - begin + j;
           const T* w = want_x ? packed + i * feature : nullptr;
@@ -263,11 +277,7 @@ struct Gradient : Jet<T, L, K, D, S> {
       const T* sum = dw + i * feature;
       store_gradients(args, model, begin + i, degree, padded, sum, sum + padded);
     }
-    if (begin == 0) bias_gradient(model);
-  }
-
-  void bias_gradient(std::int64_t model) const {
-    sum_columns<T, L>(args.g.at(model), args.n, args.n_out, args.dbias + model * args.n_out);
+    if (begin == 0) store_bias_gradient<T, L>(args, model);
   }
 };
 

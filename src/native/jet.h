@@ -1,8 +1,8 @@
 // The fused layer forward: its value and derivative components.
 //
-// The input feature is the outer loop over a block of samples: the block's outputs and the feature's
-// weights stay in the first-level cache. Inputs are turned a few features at a time, so that a
-// feature's samples are contiguous.
+// The input feature is the outer loop over a block of samples: the block's outputs and the
+// feature's weights stay in the first-level cache. Inputs are turned a few features at a time, so
+// that a feature's samples are contiguous.
 #pragma once
 
 #include <algorithm>
@@ -31,8 +31,9 @@ struct Jet {
   const JetArgs<T>& args;
   const Cells<T> cell_grid;
   const int degree;
-  const int taps;             // the residual's, then one for each active function
-  const std::int64_t rows;    // of a feature's packed weights: the residual's, then padded coefficients
+  const int taps;  // the residual's, then one for each active function
+  const std::int64_t
+      rows;  // of a feature's packed weights: the residual's, then padded coefficients
   const std::int64_t n_cells;
   const std::int64_t padded;  // n_out rounded up to whole vectors, at least one
   std::array<TapTable<T>, kOrders + 1> tables;
@@ -48,7 +49,8 @@ struct Jet {
         tables(make_tables(a.spline, std::make_index_sequence<kOrders + 1>{})) {}
 
   template <std::size_t... I>
-  static std::array<TapTable<T>, kOrders + 1> make_tables(const Spline& s, std::index_sequence<I...>) {
+  static std::array<TapTable<T>, kOrders + 1> make_tables(const Spline& s,
+                                                          std::index_sequence<I...>) {
     return {TapTable<T>(s, static_cast<int>(I))...};
   }
 
@@ -58,9 +60,9 @@ struct Jet {
   }
 
   // x[c][s] holds the components of `count` points; coefficients of the forward sums go to
-  // forward[c][t][s] and, with Backward, those of phi^(v) to phi[v-1][t][s] for v = 1 .. kOrders. Of
-  // cubics, phi holds instead what their Taylor polynomials need: x - x_0 with x_0 the centre of the
-  // cell, half its square, and the derivatives of R.
+  // forward[c][t][s] and, with Backward, those of phi^(v) to phi[v-1][t][s] for v = 1 .. kOrders.
+  // Of cubics, phi holds instead what their Taylor polynomials need: x - x_0 with x_0 the centre of
+  // the cell, half its square, and the derivatives of R.
   template <bool Backward>
   void tabulate(const T* x, std::int64_t count, std::int64_t pitch, T* forward, T* phi,
                 std::int32_t* cells) const {
@@ -95,7 +97,8 @@ struct Jet {
           Tab::store(out + (1 + D + d) * component,
                      values[2][t] * (in[1 + d] * in[1 + d]) + values[1][t] * in[1 + D + d]);
         if constexpr (Backward && K != 3)
-          for (int v = 1; v < kTop; ++v) Tab::store(phi + ((v - 1) * taps + t) * pitch + s, values[v][t]);
+          for (int v = 1; v < kTop; ++v)
+            Tab::store(phi + ((v - 1) * taps + t) * pitch + s, values[v][t]);
       }
       if constexpr (Backward && K == 3) {
         const TabVec offset = (at.u - T(0.5)) / grid.inverse;
@@ -157,7 +160,8 @@ struct Jet {
       const std::int64_t count = std::min(B, end - start), whole = round_up(count, kTableLanes);
       T* y = in_place ? target + start * n_out : block;
       for (std::int64_t s = 0; s < count; ++s)
-        for (std::int64_t v = 0; v < vectors; ++v) Out::store(y + s * padded + v * L, Out::load(bias + v * L));
+        for (std::int64_t v = 0; v < vectors; ++v)
+          Out::store(y + s * padded + v * L, Out::load(bias + v * L));
       for (int c = 1; c < C; ++c) std::fill_n(y + c * component, count * padded, T(0));
       for (std::int64_t i = 0; i < n_in; ++i) {
         const std::int64_t inner = i % kGroup;
@@ -168,9 +172,11 @@ struct Jet {
         tabulate<false>(x + inner * C * B, whole, B, table, nullptr, cells);
         const T* w = packed + i * rows * padded;
         std::int64_t v = 0;
-        for (; v + kWide <= vectors; v += kWide) accumulate<kWide>(w, table, cells, count, v * L, y, component);
+        for (; v + kWide <= vectors; v += kWide)
+          accumulate<kWide>(w, table, cells, count, v * L, y, component);
         if constexpr (kWide > 2)
-          for (; v + 2 <= vectors; v += 2) accumulate<2>(w, table, cells, count, v * L, y, component);
+          for (; v + 2 <= vectors; v += 2)
+            accumulate<2>(w, table, cells, count, v * L, y, component);
         for (; v < vectors; ++v) accumulate<1>(w, table, cells, count, v * L, y, component);
       }
       if (!in_place)

@@ -2,11 +2,14 @@
 #include "kernel.h"
 
 #include <chrono>
+#include <iterator>
+#include <type_traits>
 
 #include "general.h"
 #include "gradient.h"
 #include "narrow.h"
 #include "slim.h"
+#include "trilinear.h"
 
 #define KANDLE_STRING_(x) #x
 #define KANDLE_STRING(x) KANDLE_STRING_(x)
@@ -15,44 +18,28 @@ namespace kandle {
 namespace KANDLE_ISA {
 namespace {
 
-// Cubics have their own code; other degrees share one, for values alone.
-bool has_jet(int degree, int first, int second) {
-  if (first == 0 && second == 0) return true;
-  return degree == 3 && ((first == 1 && second == 1) || (first == 2 && (second == 1 || second == 2)));
+// Calls visit(first, second) with the two numbers as compile-time constants.
+template <std::size_t Index = 0, class Visit>
+void with_derivatives(int first, int second, const Visit& visit) {
+  constexpr Derivatives pair = kDerivatives[Index];
+  if constexpr (Index + 1 < std::size(kDerivatives))
+    if (first != pair.first || second != pair.second)
+      return with_derivatives<Index + 1>(first, second, visit);
+  visit(std::integral_constant<int, pair.first>{}, std::integral_constant<int, pair.second>{});
 }
 
-template <class T, int L, class Work>
-void with_jet(const JetArgs<T>& a, Work work) {
-  if (a.first == 0 && a.spline.degree == 3) return work(Gradient<T, L, 3, 0, 0>(a));
-  if (a.first == 0) return work(Gradient<T, L, 0, 0, 0>(a));
-  if (a.first == 1) return work(Gradient<T, L, 3, 1, 1>(a));
-  if (a.second == 1) return work(Gradient<T, L, 3, 2, 1>(a));
-  return work(Gradient<T, L, 3, 2, 2>(a));
-}
-
-// Cubics with few outputs have layouts of their own.
-template <class T, template <class, int, int> class Layout, class Work>
-void with_cubic(const JetArgs<T>& a, Work work) {
-  if (a.first == 0) return work(Layout<T, 0, 0>(a));
-  if (a.first == 1) return work(Layout<T, 1, 1>(a));
-  if (a.second == 1) return work(Layout<T, 2, 1>(a));
-  return work(Layout<T, 2, 2>(a));
-}
-
-template <class T, int D, int S>
-using Slim1 = Slim<T, kLanes<T>, D, S>;
-template <class T, int D, int S>
-using SlimHalf = Slim<T, std::max(kLanes<T> / 2, 2), D, S>;
-
+// Chooses the layout: cubics with few outputs have their own, other degrees share one.
 template <class T, class Work>
-void dispatch(const JetArgs<T>& a, Work work) {
-  constexpr int L = kLanes<T>;
-  if (a.spline.degree == 3) {
-    if (a.n_out == 1) return with_cubic<T, Narrow>(a, work);
-    if (L > 4 && a.n_out <= L / 2) return with_cubic<T, SlimHalf>(a, work);
-    if (a.n_out <= L) return with_cubic<T, Slim1>(a, work);
-  }
-  with_jet<T, L>(a, work);
+void dispatch(const JetArgs<T>& a, const Work& work) {
+  constexpr int L = kLanes<T>, kHalf = std::max(L / 2, 2);
+  if (a.spline.degree != 3) return work(Gradient<T, L, 0, 0, 0>(a));
+  with_derivatives(a.first, a.second, [&](auto first, auto second) {
+    constexpr int D = first(), S = second();
+    if (a.n_out == 1) return work(Narrow<T, D, S>(a));
+    if (L > 4 && a.n_out <= L / 2) return work(Slim<T, kHalf, D, S>(a));
+    if (a.n_out <= L) return work(Slim<T, L, D, S>(a));
+    work(Gradient<T, L, 3, D, S>(a));
+  });
 }
 
 template <class T>
@@ -67,8 +54,8 @@ void jet_backward(const JetArgs<T>& a, std::int64_t model, std::int64_t begin, s
 
 template <class T>
 constexpr Kernels<T> kernels() {
-  return {has_jet,        jet_forward<T>, jet_backward<T>, trilinear_y<T>, trilinear_a<T>,
-          trilinear_w<T>, pair_a<T>,      pair_w<T>,       total<T>};
+  return {jet_forward<T>, jet_backward<T>, trilinear_y<T>, trilinear_a<T>,
+          trilinear_w<T>, pair_a<T>,       pair_w<T>,      total<T>};
 }
 
 // Twelve independent chains of fused multiply-adds, enough to hide the latency of each; the best of
@@ -102,7 +89,8 @@ double fma_rate() {
 }  // namespace
 
 const KernelTable& table() {
-  static const KernelTable instance{KANDLE_STRING(KANDLE_ISA), fma_rate, kernels<float>(), kernels<double>()};
+  static const KernelTable instance{KANDLE_STRING(KANDLE_ISA), fma_rate, kernels<float>(),
+                                    kernels<double>()};
   return instance;
 }
 

@@ -1,8 +1,8 @@
 // What the FFI layer and the instruction-set specific kernels agree on.
 //
-// A layer maps x (C, N, n_in) to y (C, N, n_out) for each of P models. Component 0 is the value, the
-// next `first` components are directional derivatives and the last `second` are second derivatives
-// along the first `second` of those directions:
+// A layer maps x (C, N, n_in) to y (C, N, n_out) for each of P models. Component 0 is the value,
+// the next `first` components are directional derivatives and the last `second` are second
+// derivatives along the first `second` of those directions:
 //
 //   y    = sum_i phi(x_i) + bias        phi = r R + c sum_m b_m B_m
 //   y_d  = sum_i phi'(x_i) x_d,i
@@ -16,6 +16,22 @@
 namespace kandle {
 
 inline constexpr int kMaxDegree = 5;
+inline constexpr int kMaxSiluOrder = 12;  // the highest derivative of SiLU in the trilinear form
+
+// How many directions have a first derivative, and how many of those a second one too.
+struct Derivatives {
+  int first, second;
+};
+
+// Every pair with a fused kernel. Cubics have them all, other degrees the value alone.
+inline constexpr Derivatives kDerivatives[] = {{0, 0}, {1, 1}, {2, 1}, {2, 2}};
+
+constexpr bool has_jet(std::int64_t degree, std::int64_t first, std::int64_t second) {
+  if (degree < 1 || degree > kMaxDegree) return false;
+  for (const Derivatives& pair : kDerivatives)
+    if (first == pair.first && second == pair.second) return degree == 3 || first == 0;
+  return false;
+}
 
 struct Spline {
   std::int64_t grid;
@@ -37,17 +53,18 @@ struct JetArgs {
   int first, second;
   std::int64_t models, n, n_in, n_out;
   Operand<T> x, r, c, b, bias, g;
-  T* y;                            // forward
-  T *dx, *dr, *dc, *db, *dbias;    // backward: dx or the four others may be null, when not wanted
+  T* y;                          // forward
+  bool want_x, want_w;           // backward: of the inputs, of the weights
+  T *dx, *dr, *dc, *db, *dbias;  // null where not wanted
 };
 
 // F = sum a[n,i] W[i,m,o] g[n,o] B_m^(order)(x[n,i]), differentiated in g, a or W.
-enum class Mode : int { kY = 0, kA = 1, kW = 2 };
 
 template <class T>
 struct TrilinearArgs {
   Spline spline;
   int order;
+  bool residual;  // whether SiLU is one more function, the last
   std::int64_t models, n, n_in, n_out;
   Operand<T> x, a, w, g;
   T* out;
@@ -64,16 +81,18 @@ struct PairArgs {
   T* out;
 };
 
-// A range is of samples or of input features: sums never cross two ranges, so results do not depend on
-// how many threads share the work.
+// A range is of samples or of input features: sums never cross two ranges, so results do not depend
+// on how many threads share the work.
 template <class T>
 struct Kernels {
-  bool (*has_jet)(int degree, int first, int second);
   void (*jet_forward)(const JetArgs<T>&, std::int64_t model, std::int64_t begin, std::int64_t end);
   void (*jet_backward)(const JetArgs<T>&, std::int64_t model, std::int64_t begin, std::int64_t end);
-  void (*trilinear_y)(const TrilinearArgs<T>&, std::int64_t model, std::int64_t begin, std::int64_t end);
-  void (*trilinear_a)(const TrilinearArgs<T>&, std::int64_t model, std::int64_t begin, std::int64_t end);
-  void (*trilinear_w)(const TrilinearArgs<T>&, std::int64_t model, std::int64_t begin, std::int64_t end);
+  void (*trilinear_y)(const TrilinearArgs<T>&, std::int64_t model, std::int64_t begin,
+                      std::int64_t end);
+  void (*trilinear_a)(const TrilinearArgs<T>&, std::int64_t model, std::int64_t begin,
+                      std::int64_t end);
+  void (*trilinear_w)(const TrilinearArgs<T>&, std::int64_t model, std::int64_t begin,
+                      std::int64_t end);
   void (*pair_a)(const PairArgs<T>&, std::int64_t model, std::int64_t begin, std::int64_t end);
   void (*pair_w)(const PairArgs<T>&, std::int64_t model, std::int64_t begin, std::int64_t end);
   void (*total)(const T* x, std::int64_t n, T* out, std::int64_t begin, std::int64_t end);
@@ -81,7 +100,7 @@ struct Kernels {
 
 struct KernelTable {
   const char* isa;
-  double (*fma_rate)();  // floating-point operations a second of one core, float32, measured now
+  double (*fma_rate)();  // floating-point operations per second of one core, float32, measured now
   Kernels<float> f32;
   Kernels<double> f64;
 };

@@ -1,16 +1,16 @@
-// The layer with one output and cubic splines: lanes run over samples, because there are no outputs to
-// run over.
+// The layer with one output and cubic splines: lanes run over samples, because there are no outputs
+// to run over.
 //
-// As for few outputs (slim.h), a cell's functions are one Taylor polynomial, here of four numbers: one
-// short row. The rows of a vector of points are loaded and transposed, so that D_q of all points is one
-// vector; gradients go the other way, into one short row of moments a cell. All derivatives are with
-// respect to u.
+// The Taylor coefficients of a cell (taylor.h) are one short row of four numbers. The rows of a
+// vector of points are loaded and transposed, so that D_q of all points is one vector; gradients go
+// the other way, into one short row of moments per cell.
 #pragma once
 
 #include <algorithm>
 
-#include "basis.h"
 #include "scratch.h"
+#include "taylor.h"
+#include "weights.h"
 
 namespace kandle {
 namespace KANDLE_ISA {
@@ -18,12 +18,12 @@ namespace KANDLE_ISA {
 // A 4 x L transpose: lane l of out[t] is rows[l][t].
 template <class T, int L>
 inline void gather_rows(const T* base, const std::int32_t* cells, typename Simd<T, L>::Vec* out) {
-  using Row = Simd<T, 4>;
+  using Four = Simd<T, 4>;
   if constexpr (L == 8) {
     typename Simd<T, 8>::Vec c[4];
     for (int j = 0; j < 4; ++j)
-      c[j] = __builtin_shufflevector(Row::load(base + 4 * cells[j]), Row::load(base + 4 * cells[j + 4]), 0, 1, 2, 3, 4,
-                                     5, 6, 7);
+      c[j] = __builtin_shufflevector(Four::load(base + 4 * cells[j]),
+                                     Four::load(base + 4 * cells[j + 4]), 0, 1, 2, 3, 4, 5, 6, 7);
     const auto t0 = __builtin_shufflevector(c[0], c[1], 0, 8, 1, 9, 4, 12, 5, 13);
     const auto t1 = __builtin_shufflevector(c[0], c[1], 2, 10, 3, 11, 6, 14, 7, 15);
     const auto t2 = __builtin_shufflevector(c[2], c[3], 0, 8, 1, 9, 4, 12, 5, 13);
@@ -38,26 +38,28 @@ inline void gather_rows(const T* base, const std::int32_t* cells, typename Simd<
   }
 }
 
-// Adds lane l of in[t] to sums[cells[l]][t]. Lane l has the copy of the sums numbered l mod `Copies`, so
-// that points of one cell which follow each other do not wait for each other.
+// Adds lane l of in[t] to sums[cells[l]][t]. Lane l has the copy of the sums numbered l mod
+// `Copies`, so that points of one cell which follow each other do not wait for each other.
 template <class T, int L, int Copies>
-inline void scatter_rows(const typename Simd<T, L>::Vec* in, const std::int32_t* cells, std::int64_t copy, T* sums) {
-  using Row = Simd<T, 4>;
+inline void scatter_rows(const typename Simd<T, L>::Vec* in, const std::int32_t* cells,
+                         std::int64_t copy, T* sums) {
+  using Four = Simd<T, 4>;
   if constexpr (L == 8) {
     const auto t0 = __builtin_shufflevector(in[0], in[1], 0, 8, 1, 9, 4, 12, 5, 13);
     const auto t1 = __builtin_shufflevector(in[0], in[1], 2, 10, 3, 11, 6, 14, 7, 15);
     const auto t2 = __builtin_shufflevector(in[2], in[3], 0, 8, 1, 9, 4, 12, 5, 13);
     const auto t3 = __builtin_shufflevector(in[2], in[3], 2, 10, 3, 11, 6, 14, 7, 15);
-    const typename Simd<T, 8>::Vec c[4] = {__builtin_shufflevector(t0, t2, 0, 1, 8, 9, 4, 5, 12, 13),
-                                           __builtin_shufflevector(t0, t2, 2, 3, 10, 11, 6, 7, 14, 15),
-                                           __builtin_shufflevector(t1, t3, 0, 1, 8, 9, 4, 5, 12, 13),
-                                           __builtin_shufflevector(t1, t3, 2, 3, 10, 11, 6, 7, 14, 15)};
+    const typename Simd<T, 8>::Vec c[4] = {
+        __builtin_shufflevector(t0, t2, 0, 1, 8, 9, 4, 5, 12, 13),
+        __builtin_shufflevector(t0, t2, 2, 3, 10, 11, 6, 7, 14, 15),
+        __builtin_shufflevector(t1, t3, 0, 1, 8, 9, 4, 5, 12, 13),
+        __builtin_shufflevector(t1, t3, 2, 3, 10, 11, 6, 7, 14, 15)};
 #pragma GCC unroll 8
     for (int l = 0; l < 8; ++l) {
       T* row = sums + (l % Copies) * copy + 4 * cells[l];
       const auto value = l < 4 ? __builtin_shufflevector(c[l % 4], c[l % 4], 0, 1, 2, 3)
                                : __builtin_shufflevector(c[l % 4], c[l % 4], 4, 5, 6, 7);
-      Row::store(row, Row::load(row) + value);
+      Four::store(row, Four::load(row) + value);
     }
   } else {
     for (int l = 0; l < L; ++l) {
@@ -73,73 +75,52 @@ struct Narrow {
   static constexpr int kOrders = 1 + (D > 0) + (S > 0);
   static constexpr int L = kLanes<T>;
   static constexpr int kCopies = 4;
-  static constexpr int kDegree = 3;
   static constexpr std::int64_t kBlock = C == 1 ? 256 : 64;
   using V = Simd<T, L>;
   using Vec = typename V::Vec;
 
   const JetArgs<T>& args;
   const Cells<T> cell_grid;
-  const std::int64_t n_basis, n_cells, size;  // `size` numbers of a feature: four a cell
+  const std::int64_t n_cells, size;  // `size` numbers per feature: four per cell
 
   explicit Narrow(const JetArgs<T>& a)
-      : args(a),
-        cell_grid(a.spline),
-        n_basis(a.spline.grid + kDegree),
-        n_cells(cell_count(a.spline)),
-        size(4 * n_cells) {}
+      : args(a), cell_grid(a.spline), n_cells(cell_count(a.spline)), size(kRows * n_cells) {}
 
   void pack(std::int64_t model, std::int64_t i, T* out) const {
-    T* weights = scratch<T, 3>(n_cells + kDegree);
-    std::fill(weights, weights + n_cells + kDegree, T(0));
-    const T scale = args.c.at(model)[i];
-    const T* b = args.b.at(model) + i * n_basis;
-    for (std::int64_t j = 0; j < n_basis; ++j) weights[kDegree + j] = scale * b[j];
-    for (std::int64_t j = 0; j < n_cells; ++j)
-      for (int q = 0; q < 4; ++q) {
-        T sum = T(0);
-        for (int t = 0; t < 4; ++t) sum += T(kCubic[t][q]) * weights[j + t];
-        out[4 * j + q] = sum;
-      }
+    T* weights = scratch<T, 3>(n_cells + kCubicDegree);
+    T residual;  // read from args.r instead
+    load_weights(args, model, i, kCubicDegree, n_cells + kCubicDegree, 1, &residual, weights);
+    weights_to_rows<T, 1, false>(weights, n_cells, out);
   }
 
+  // L points, with derivatives up to order Orders - 1.
+  template <int Orders>
   struct Point {
     Vec x[C];  // the point, and its other components in u
+    Tabulated<T, L, Orders> at;
     std::int32_t cells[L];
-    Vec v, half, sixth;  // v, v^2/2, v^3/6
-    Vec residual[kOrders + 1];
-    Vec phi[kOrders + 1];  // phi, phi', ... at the point
+    Vec d[kRows];
+
+    Point(const T* source, const Cells<T>& grid, bool residuals, const T* w)
+        : at(V::load(source), grid, residuals) {
+      x[0] = V::load(source);
+      for (int c = 1; c < C; ++c) x[c] = grid.inverse * V::load(source + c * kBlock);
+      std::memcpy(cells, &at.cell, sizeof cells);
+      gather_rows<T, L>(w, cells, d);
+    }
+
+    Vec v() const { return at.v; }
+    Vec half() const { return at.half; }
+    Vec sixth() const { return at.sixth; }
+    Vec residual(int order) const { return at.residual[order]; }
+    Vec along(int j) const { return x[1 + j]; }
+    Vec bent(int j) const { return x[1 + D + j]; }
+    Vec twice_along(int j, Vec g, Vec phi2) const { return T(2) * (g * (phi2 * along(j))); }
   };
 
-  template <int Orders>
-  void evaluate(Point& p, const Cells<T>& grid, const T* w, T r) const {
-    const auto at = locate<T, L>(p.x[0], grid);
-    const auto narrow = __builtin_convertvector(at.cell, typename V::Index);
-    std::memcpy(p.cells, &narrow, sizeof narrow);
-    Vec d[4];
-    gather_rows<T, L>(w, p.cells, d);
-    if (args.residual) {
-      evaluate_silu<T, L, Orders>(p.x[0], p.residual);
-    } else {
-      for (int order = 0; order < Orders; ++order) p.residual[order] = at.poison;
-    }
-    const T inverse = T(1) / grid.inverse;
-    T unit = T(1);
-    for (int order = 1; order < Orders; ++order) p.residual[order] *= unit *= inverse;
-    for (int c = 1; c < C; ++c) p.x[c] *= grid.inverse;
-    p.v = at.u - T(0.5);
-    const Vec square = p.v * p.v;
-    p.half = T(0.5) * square;
-    p.sixth = T(1.0 / 6) * (square * p.v);
-    p.phi[0] = d[0] + d[1] * p.v + d[2] * p.half + d[3] * p.sixth + p.residual[0] * r;
-    if constexpr (Orders > 1) p.phi[1] = d[1] + d[2] * p.v + d[3] * p.half + p.residual[1] * r;
-    if constexpr (Orders > 2) p.phi[2] = d[2] + d[3] * p.v + p.residual[2] * r;
-    if constexpr (Orders > 3) p.phi[3] = d[3] + p.residual[3] * r;
-  }
-
   // The samples of up to L features, each feature's contiguous.
-  void load_group(const T* source, std::int64_t start, std::int64_t count, std::int64_t i, std::int64_t end,
-                  T (&columns)[L][C][kBlock]) const {
+  void load_group(const T* source, std::int64_t start, std::int64_t count, std::int64_t i,
+                  std::int64_t end, T (&columns)[L][C][kBlock]) const {
     for (int c = 0; c < C; ++c)
       load_columns<T, L>(source + (c * args.n + start) * args.n_in + i, args.n_in, count,
                          std::min<std::int64_t>(L, end - i), columns[0][c], C * kBlock);
@@ -162,14 +143,21 @@ struct Narrow {
         if (i % L == 0) load_group(source, start, count, i, n_in, columns);
         const auto& x = columns[i % L];
         for (std::int64_t s = 0; s < count; s += L) {
-          Point p;
-          for (int c = 0; c < C; ++c) p.x[c] = V::load(&x[c][s]);
-          evaluate<kOrders>(p, grid, w + i * size, r[i]);
-          V::store(&y[0][s], V::load(&y[0][s]) + p.phi[0]);
-          for (int d = 0; d < D; ++d) V::store(&y[1 + d][s], V::load(&y[1 + d][s]) + p.phi[1] * p.x[1 + d]);
-          for (int d = 0; d < S; ++d)
-            V::store(&y[1 + D + d][s], V::load(&y[1 + D + d][s]) + p.phi[2] * (p.x[1 + d] * p.x[1 + d]) +
-                                           p.phi[1] * p.x[1 + D + d]);
+          const Point<kOrders> p(&x[0][s], grid, args.residual, w + i * size);
+          const auto add = [&](int c, Vec value) { V::store(&y[c][s], V::load(&y[c][s]) + value); };
+          const Vec weight = V::splat(r[i]);
+          add(0, polynomial<0>(p.d, weight, p));
+          if constexpr (D > 0) {
+            const Vec slope = polynomial<1>(p.d, weight, p);
+            for (int j = 0; j < D; ++j) add(1 + j, slope * p.along(j));
+            if constexpr (S > 0) {
+              const Vec bend = polynomial<2>(p.d, weight, p);
+              for (int j = 0; j < S; ++j)
+                V::store(&y[1 + D + j][s], V::load(&y[1 + D + j][s]) +
+                                               bend * (p.along(j) * p.along(j)) +
+                                               slope * p.bent(j));
+            }
+          }
         }
       }
       for (int c = 0; c < C; ++c) std::copy(y[c], y[c] + count, target + c * n + start);
@@ -178,7 +166,7 @@ struct Narrow {
 
   void backward(std::int64_t model, std::int64_t begin, std::int64_t end) const {
     const std::int64_t n = args.n, n_in = args.n_in, features = end - begin, copy = size;
-    const bool want_x = args.dx != nullptr, want_w = args.dbias != nullptr;
+    const bool want_x = args.want_x, want_w = args.want_w;
     T* w = scratch<T, 0>(features * size);
     for (std::int64_t i = begin; i < end; ++i) pack(model, i, w + (i - begin) * size);
     T* sums = scratch<T, 1>(features * kCopies * copy);
@@ -192,7 +180,8 @@ struct Narrow {
     for (std::int64_t start = 0; start < n; start += kBlock) {
       const std::int64_t count = std::min(kBlock, n - start);
       // Past the end, a gradient of 0 at the point 0 adds nothing.
-      for (int c = 0; c < C; ++c) std::fill(std::copy_n(gradients + c * n + start, count, g[c]), g[c] + kBlock, T(0));
+      for (int c = 0; c < C; ++c)
+        std::fill(std::copy_n(gradients + c * n + start, count, g[c]), g[c] + kBlock, T(0));
       if (count < kBlock) std::fill_n(&columns[0][0][0], L * C * kBlock, T(0));
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t inner = (i - begin) % L;
@@ -202,38 +191,17 @@ struct Narrow {
         T* cell_sums = sums + (i - begin) * kCopies * copy;
         Vec residual_sum = V::load(residual_sums + (i - begin) * L);
         for (std::int64_t s = 0; s < count; s += L) {
-          Point p;
-          Vec gradient[C];
-          for (int c = 0; c < C; ++c) p.x[c] = V::load(&x[c][s]), gradient[c] = V::load(&g[c][s]);
-          evaluate<kOrders + 1>(p, grid, w + (i - begin) * size, r[i]);
-          // What multiplies phi' and phi'' in the sum of all components times their gradients.
-          Vec slope{}, bend{};
-          for (int d = 0; d < D; ++d) slope += gradient[1 + d] * p.x[1 + d];
-          for (int d = 0; d < S; ++d) {
-            slope += gradient[1 + D + d] * p.x[1 + D + d];
-            bend += gradient[1 + D + d] * (p.x[1 + d] * p.x[1 + d]);
-          }
+          const Point<kOrders + 1> p(&x[0][s], grid, args.residual, w + (i - begin) * size);
+          const OutputGradient<Vec, D, S> gradient(p, [&](int c) { return V::load(&g[c][s]); });
           if (want_w) {
-            Vec rows_of[4] = {gradient[0], gradient[0] * p.v, gradient[0] * p.half, gradient[0] * p.sixth};
-            if constexpr (D > 0) rows_of[1] += slope, rows_of[2] += slope * p.v, rows_of[3] += slope * p.half;
-            if constexpr (S > 0) rows_of[2] += bend, rows_of[3] += bend * p.v;
-            scatter_rows<T, L, kCopies>(rows_of, p.cells, copy, cell_sums);
-            residual_sum += gradient[0] * p.residual[0];
-            if constexpr (D > 0) residual_sum += slope * p.residual[1];
-            if constexpr (S > 0) residual_sum += bend * p.residual[2];
+            Vec moments[kRows];
+            gradient.template add_moments<true>(p, moments, residual_sum);
+            scatter_rows<T, L, kCopies>(moments, p.cells, copy, cell_sums);
           }
-          if (want_x) {
-            Vec sum = gradient[0] * p.phi[1];
-            if constexpr (D > 0) sum += slope * p.phi[2];
-            if constexpr (S > 0) sum += bend * p.phi[3];
-            V::store(&out[0][s], grid.inverse * sum);
-            for (int d = 0; d < D; ++d) {
-              Vec along = gradient[1 + d] * p.phi[1];
-              if (d < S) along += T(2) * (gradient[1 + D + d] * (p.phi[2] * p.x[1 + d]));
-              V::store(&out[1 + d][s], grid.inverse * along);
-            }
-            for (int d = 0; d < S; ++d) V::store(&out[1 + D + d][s], grid.inverse * (gradient[1 + D + d] * p.phi[1]));
-          }
+          if (want_x)
+            gradient.input_gradients(p.d, V::splat(r[i]), p, [&](int c, Vec value) {
+              V::store(&out[c][s], grid.inverse * value);
+            });
         }
         V::store(residual_sums + (i - begin) * L, residual_sum);
         if (want_x && (inner == L - 1 || i == end - 1))
@@ -248,26 +216,15 @@ struct Narrow {
     if (begin == 0) bias_gradient(model);
   }
 
-  void unpack(std::int64_t model, std::int64_t i, const T* sums, const T* residual_sum) const {
-    T* dw = scratch<T, 3>(n_cells + kDegree);
-    std::fill(dw, dw + n_cells + kDegree, T(0));
-    for (std::int64_t j = 0; j < n_cells; ++j)
-      for (int q = 0; q < 4; ++q) {
-        T moment = T(0);
-        for (int k = 0; k < kCopies; ++k) moment += sums[k * size + 4 * j + q];
-        for (int t = 0; t < 4; ++t) dw[j + t] += T(kCubic[t][q]) * moment;
-      }
-    const T scale = args.c.at(model)[i];
-    const T* b = args.b.at(model) + i * n_basis;
-    const std::int64_t edge = model * args.n_in + i;
-    T scaled = T(0), residual = T(0);
-    for (std::int64_t j = 0; j < n_basis; ++j) {
-      args.db[edge * n_basis + j] = scale * dw[kDegree + j];
-      scaled += b[j] * dw[kDegree + j];
-    }
+  // The moments of the cells to dr, dc and db.
+  void unpack(std::int64_t model, std::int64_t i, T* sums, const T* residual_sum) const {
+    for (int k = 1; k < kCopies; ++k)
+      for (std::int64_t j = 0; j < size; ++j) sums[j] += sums[k * size + j];
+    T* dw = scratch<T, 3>(n_cells + kCubicDegree);
+    moments_to_gradients<T, 1>(sums, n_cells, dw);
+    T residual = T(0);
     for (int l = 0; l < L; ++l) residual += residual_sum[l];
-    args.dc[edge] = scaled;
-    args.dr[edge] = args.residual ? residual : T(0);
+    store_gradients(args, model, i, kCubicDegree, 1, &residual, dw);
   }
 
   void bias_gradient(std::int64_t model) const {

@@ -1,9 +1,11 @@
 // Share independent tasks between the calling thread and XLA's own pool.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -13,7 +15,8 @@
 namespace kandle {
 
 // Runs work(0) .. work(tasks - 1). The caller takes tasks too and waits only for tasks that another
-// thread has already begun, so a pool that is busy, or has one thread, cannot block it.
+// thread has already begun, so a pool that is busy, or has one thread, cannot block it. An
+// exception ends its task, never its thread; the first one is thrown again here, after all tasks.
 inline void parallel(xla::ffi::ThreadPool& pool, std::int64_t tasks,
                      const std::function<void(std::int64_t)>& work) {
   const std::int64_t threads = std::min<std::int64_t>(pool.num_threads(), tasks);
@@ -25,30 +28,44 @@ inline void parallel(xla::ffi::ThreadPool& pool, std::int64_t tasks,
     std::atomic<std::int64_t> next{0}, done{0};
     std::mutex mutex;
     std::condition_variable finished;
+    std::exception_ptr failure;
   };
   auto state = std::make_shared<State>();
   // `work` outlives every call to it: a helper that starts late finds no task left.
-  auto help = [state, tasks, &work] {
+  const auto help = [state, tasks, &work]() noexcept {
     for (;;) {
       const std::int64_t task = state->next.fetch_add(1);
       if (task >= tasks) return;
-      work(task);
+      try {
+        work(task);
+      } catch (...) {
+        std::lock_guard<std::mutex> lock(state->mutex);
+        if (!state->failure) state->failure = std::current_exception();
+      }
       if (state->done.fetch_add(1) + 1 == tasks) {
         std::lock_guard<std::mutex> lock(state->mutex);
         state->finished.notify_one();
       }
     }
   };
-  for (std::int64_t helper = 1; helper < threads; ++helper) {
-    auto copy = help;
-    pool.Schedule(std::move(copy));
+  try {
+    for (std::int64_t helper = 1; helper < threads; ++helper) {
+      auto copy = help;
+      pool.Schedule(std::move(copy));
+    }
+  } catch (const std::bad_alloc&) {
+    // Whoever could not be called does not help.
   }
   help();
   // Tasks are short: waiting for the last one awake is cheaper than going to sleep for it.
-  for (int spin = 0; spin < 20000; ++spin)
-    if (state->done.load(std::memory_order_acquire) == tasks) return;
-  std::unique_lock<std::mutex> lock(state->mutex);
-  state->finished.wait(lock, [&] { return state->done.load() == tasks; });
+  const auto all_done = [&] { return state->done.load(std::memory_order_acquire) == tasks; };
+  for (int spin = 0; spin < 20000 && !all_done(); ++spin) {
+  }
+  if (!all_done()) {
+    std::unique_lock<std::mutex> lock(state->mutex);
+    state->finished.wait(lock, all_done);
+  }
+  if (state->failure) std::rethrow_exception(state->failure);
 }
 
 }  // namespace kandle

@@ -8,7 +8,8 @@
 namespace kandle {
 namespace KANDLE_ISA {
 
-// Not std::vector: its members, compiled for one instruction set, would be linked in for all of them.
+// Not std::vector: its members, compiled for one instruction set, would be linked in for all of
+// them.
 struct Buffer {
   static constexpr std::int64_t kAlign = 64;  // a cache line
   void* data = nullptr;
@@ -24,7 +25,7 @@ struct Buffer {
       bytes = (wanted + kAlign) / kAlign * kAlign;
       std::free(data);
       data = std::aligned_alloc(kAlign, bytes);
-      if (!data) throw std::bad_alloc();
+      if (!data) throw std::bad_alloc();  // an error of the call: ffi.cc catches it
     }
     return data;
   }

@@ -33,7 +33,20 @@ struct Simd {
   static Vec splat(T value) { return value - Vec{}; }
 };
 
-// exp(x) within two units in the last place; the argument is clamped to the range of normal results.
+// A row of L numbers that belong together; one number is no vector, because the compiler contracts
+// products and sums of numbers but not of vectors of one lane.
+template <class T, int L>
+struct Row : Simd<T, L> {};
+
+template <class T>
+struct Row<T, 1> {
+  using Vec = T;
+  static T load(const T* p) { return *p; }
+  static void store(T* p, T v) { *p = v; }
+};
+
+// exp(x) within two units in the last place; the argument is clamped to the range of normal
+// results.
 template <class T, int L>
 inline typename Simd<T, L>::Vec exp(typename Simd<T, L>::Vec x) {
   using S = Simd<T, L>;
@@ -51,10 +64,20 @@ inline typename Simd<T, L>::Vec exp(typename Simd<T, L>::Vec x) {
   f = f - whole * (single ? T(-2.12194440e-4) : T(1.90821492927058770002e-10));
   // Taylor's series on |f| <= ln(2)/2 to the precision of T.
   constexpr int terms = single ? 7 : 13;
-  constexpr T inverse_factorial[] = {
-      T(1),           T(1),           T(1.0 / 2),        T(1.0 / 6),         T(1.0 / 24),
-      T(1.0 / 120),   T(1.0 / 720),   T(1.0 / 5040),     T(1.0 / 40320),     T(1.0 / 362880),
-      T(1.0 / 3628800), T(1.0 / 39916800), T(1.0 / 479001600), T(1.0 / 6227020800.0)};
+  constexpr T inverse_factorial[] = {T(1),
+                                     T(1),
+                                     T(1.0 / 2),
+                                     T(1.0 / 6),
+                                     T(1.0 / 24),
+                                     T(1.0 / 120),
+                                     T(1.0 / 720),
+                                     T(1.0 / 5040),
+                                     T(1.0 / 40320),
+                                     T(1.0 / 362880),
+                                     T(1.0 / 3628800),
+                                     T(1.0 / 39916800),
+                                     T(1.0 / 479001600),
+                                     T(1.0 / 6227020800.0)};
   Vec p = S::splat(inverse_factorial[terms]);
 #pragma GCC unroll 16
   for (int i = terms - 1; i >= 0; --i) p = p * f + inverse_factorial[i];
@@ -116,24 +139,27 @@ inline void transpose(const T* from, std::int64_t from_pitch, T* to, std::int64_
   for (int j = 0; j < L; ++j) Simd<T, L>::store(to + j * to_pitch, rows[j]);
 }
 
-// Up to L columns of a row-major matrix of `count` rows to rows of their own: to[j][s] = from[s][j].
+// Up to L columns of a row-major matrix of `count` rows to rows of their own: to[j][s] =
+// from[s][j].
 template <class T, int L>
-inline void load_columns(const T* from, std::int64_t from_pitch, std::int64_t count, std::int64_t columns, T* to,
-                         std::int64_t to_pitch) {
+inline void load_columns(const T* from, std::int64_t from_pitch, std::int64_t count,
+                         std::int64_t columns, T* to, std::int64_t to_pitch) {
   std::int64_t s = 0;
   if (columns == L)
-    for (; s + L <= count; s += L) transpose<T, L>(from + s * from_pitch, from_pitch, to + s, to_pitch);
+    for (; s + L <= count; s += L)
+      transpose<T, L>(from + s * from_pitch, from_pitch, to + s, to_pitch);
   for (; s < count; ++s)
     for (std::int64_t j = 0; j < columns; ++j) to[j * to_pitch + s] = from[s * from_pitch + j];
 }
 
 // The way back: to[s][j] = from[j][s].
 template <class T, int L>
-inline void store_columns(const T* from, std::int64_t from_pitch, std::int64_t count, std::int64_t columns, T* to,
-                          std::int64_t to_pitch) {
+inline void store_columns(const T* from, std::int64_t from_pitch, std::int64_t count,
+                          std::int64_t columns, T* to, std::int64_t to_pitch) {
   std::int64_t s = 0;
   if (columns == L)
-    for (; s + L <= count; s += L) transpose<T, L>(from + s, from_pitch, to + s * to_pitch, to_pitch);
+    for (; s + L <= count; s += L)
+      transpose<T, L>(from + s, from_pitch, to + s * to_pitch, to_pitch);
   for (; s < count; ++s)
     for (std::int64_t j = 0; j < columns; ++j) to[s * to_pitch + j] = from[j * from_pitch + s];
 }

@@ -1,20 +1,11 @@
-// The layer with few outputs, one vector of them, and cubic splines: every cell's functions as Taylor
-// polynomials about its centre.
-//
-// With v = u - 1/2 the position in a cell, the sum of a feature's splines is on it
-//
-//   phi(v) = D0 + v D1 + v^2/2 D2 + v^3/6 D3,    phi' = D1 + v D2 + v^2/2 D3,    ...
-//
-// with one vector of outputs D_q a cell and order. Four rows thus give the value and all derivatives,
-// where the functions themselves would need four weights and a table for each order. Gradients of the
-// D_q are sums of moments, turned into those of the weights at the end. All derivatives are with
-// respect to u; `scale` is du/dx.
+// The layer with few outputs, one vector of them, and cubic splines: lanes run over outputs, and
+// every cell has one row of outputs per Taylor coefficient (taylor.h).
 #pragma once
 
 #include <algorithm>
 
-#include "basis.h"
 #include "scratch.h"
+#include "taylor.h"
 #include "weights.h"
 
 namespace kandle {
@@ -24,76 +15,65 @@ template <class T, int L, int D, int S>
 struct Slim {
   static constexpr int C = 1 + D + S;
   static constexpr int kOrders = 1 + (D > 0) + (S > 0);  // orders of phi that the forward pass uses
-  static constexpr int kDegree = 3, kRows = 4;           // rows D0 .. D3 a cell
   static constexpr int kTableLanes = kLanes<T>;
   static constexpr int kGroup = kTableLanes;  // features that are turned together
-  static constexpr std::int64_t kForwardBlock = C == 1 ? 128 : 32, kBackwardBlock = C == 1 ? 512 : 256;
-  // Samples that follow each other add to different copies of the sums, so that points of one cell do
-  // not wait for each other.
+  static constexpr std::int64_t kForwardBlock = C == 1 ? 128 : 32,
+                                kBackwardBlock = C == 1 ? 512 : 256;
+  // Samples that follow each other add to different copies of the sums, so that points of one cell
+  // do not wait for each other.
   static constexpr int kCopies = 2;
-  // Rows of a table of points: v, v^2/2, v^3/6, then R and its derivatives, then the other components.
-  static constexpr int kResidual = 3, kComponents = kResidual + kOrders + 1, kTable = kComponents + C - 1;
+  // Rows of a table of points: v, v^2/2, v^3/6, then R and its derivatives, then the other
+  // components.
+  static constexpr int kResidual = 3, kComponents = kResidual + kOrders + 1,
+                       kTable = kComponents + C - 1;
   using Out = Simd<T, L>;
   using Vec = typename Out::Vec;
   using Tab = Simd<T, kTableLanes>;
   using TabVec = typename Tab::Vec;
 
+  // A point of a table of blocks of B.
+  template <std::int64_t B>
+  struct Point {
+    const T* at;
+    T v() const { return at[0]; }
+    T half() const { return at[B]; }
+    T sixth() const { return at[2 * B]; }
+    T residual(int order) const { return at[(kResidual + order) * B]; }
+    T along(int d) const { return at[(kComponents + d) * B]; }
+    T bent(int d) const { return at[(kComponents + D + d) * B]; }
+    Vec twice_along(int d, Vec g, Vec phi2) const { return (T(2) * along(d)) * (g * phi2); }
+  };
+
   const JetArgs<T>& args;
   const Cells<T> cell_grid;
-  const std::int64_t n_cells, rows;  // rows of a feature: the residual's, then kRows a cell
+  const std::int64_t n_cells, rows;  // rows of a feature: the residual's, then kRows per cell
 
   explicit Slim(const JetArgs<T>& a)
-      : args(a),
-        cell_grid(a.spline),
-        n_cells(cell_count(a.spline)),
-        rows(1 + kRows * n_cells) {}
+      : args(a), cell_grid(a.spline), n_cells(cell_count(a.spline)), rows(1 + kRows * n_cells) {}
 
-  // A feature's rows: r, then D0 .. D3 of every cell; with Horner D2/2 and D3/6, so that v alone is
-  // needed for the value.
+  // A feature's rows: r, then the coefficients of every cell.
   template <bool Horner>
   void pack(std::int64_t model, std::int64_t i, T* out) const {
-    T* weights = scratch<T, 4>((n_cells + kDegree) * L);
-    load_weights(args, model, i, kDegree, n_cells + kDegree, L, out, weights);
-    constexpr T factor[kRows] = {T(1), T(1), Horner ? T(0.5) : T(1), Horner ? T(1.0 / 6) : T(1)};
-    for (std::int64_t j = 0; j < n_cells; ++j)
-      for (int q = 0; q < kRows; ++q) {
-        Vec sum = T(kCubic[0][q]) * Out::load(weights + j * L);
-        for (int t = 1; t <= kDegree; ++t) sum += T(kCubic[t][q]) * Out::load(weights + (j + t) * L);
-        Out::store(out + (1 + kRows * j + q) * L, sum * factor[q]);
-      }
+    T* weights = scratch<T, 4>((n_cells + kCubicDegree) * L);
+    load_weights(args, model, i, kCubicDegree, n_cells + kCubicDegree, L, out, weights);
+    weights_to_rows<T, L, Horner>(weights, n_cells, out + L);
   }
 
-  // x[c][s] holds the components of `count` points. Orders of R are tabulated with respect to u, and
-  // so are the components.
+  // x[c][s] holds the components of `count` points.
   template <int Orders, std::int64_t B>
   void tabulate(const T* x, std::int64_t count, T* table, std::int32_t* cells) const {
-    constexpr bool powers = C > 1 || Orders > 1;
     const Cells<T> grid = cell_grid;
     const bool residuals = args.residual;
-    const T inverse = T(1) / grid.inverse;
     for (std::int64_t s = 0; s < count; s += kTableLanes) {
-      const TabVec point = Tab::load(x + s);
-      const auto at = locate<T, kTableLanes>(point, grid);
-      const auto narrow = __builtin_convertvector(at.cell, typename Tab::Index);
-      std::memcpy(cells + s, &narrow, sizeof narrow);
-      const TabVec v = at.u - T(0.5);
-      Tab::store(table + s, v);
-      if constexpr (powers) {
-        const TabVec square = v * v;
-        Tab::store(table + B + s, T(0.5) * square);
-        Tab::store(table + 2 * B + s, T(1.0 / 6) * (square * v));
+      const Tabulated<T, kTableLanes, Orders> at(Tab::load(x + s), grid, residuals);
+      std::memcpy(cells + s, &at.cell, sizeof at.cell);
+      Tab::store(table + s, at.v);
+      if constexpr (C > 1 || Orders > 1) {
+        Tab::store(table + B + s, at.half);
+        Tab::store(table + 2 * B + s, at.sixth);
       }
-      TabVec residual[Orders];
-      if (residuals) {
-        evaluate_silu<T, kTableLanes, Orders>(point, residual);
-      } else {
-        for (int order = 0; order < Orders; ++order) residual[order] = TabVec{};
-      }
-      T unit = T(1);
-      for (int order = 0; order < Orders; ++order) {
-        Tab::store(table + (kResidual + order) * B + s, unit * residual[order]);
-        unit *= inverse;
-      }
+      for (int order = 0; order < Orders; ++order)
+        Tab::store(table + (kResidual + order) * B + s, at.residual[order]);
       for (int c = 1; c < C; ++c)
         Tab::store(table + (kComponents + c - 1) * B + s, grid.inverse * Tab::load(x + c * B + s));
     }
@@ -112,27 +92,25 @@ struct Slim {
       for (int c = 0; c < C; ++c) acc[c] = Out::load(out + c * component);
 #pragma GCC unroll 2
       for (int f = 0; f < F; ++f) {
-        const T* cell = w + (f * rows + 1 + kRows * static_cast<std::int64_t>(cells[f * B + s])) * L;
-        const T* at = table + f * kTable * B + s;
-        const T v = at[0];
-        const Vec d1 = Out::load(cell + L), d2 = Out::load(cell + 2 * L), d3 = Out::load(cell + 3 * L);
+        const T* cell =
+            w + (f * rows + 1 + kRows * static_cast<std::int64_t>(cells[f * B + s])) * L;
+        const Point<B> p{table + f * kTable * B + s};
+        const Vec d[kRows] = {Out::load(cell), Out::load(cell + L), Out::load(cell + 2 * L),
+                              Out::load(cell + 3 * L)};
         if constexpr (C == 1) {
-          Vec phi = d3 * v + d2;
-          phi = phi * v + d1;
-          phi = phi * v + Out::load(cell);
-          acc[0] += phi + r[f] * at[kResidual * B];
+          const T v = p.v();
+          Vec phi = d[3] * v + d[2];
+          phi = phi * v + d[1];
+          phi = phi * v + d[0];
+          acc[0] += phi + r[f] * p.residual(0);
         } else {
-          const T half = at[B], sixth = at[2 * B];
-          const Vec phi = Out::load(cell) + d1 * v + d2 * half + d3 * sixth + r[f] * at[kResidual * B];
-          const Vec slope = d1 + d2 * v + d3 * half + r[f] * at[(kResidual + 1) * B];
-          acc[0] += phi;
-          for (int d = 0; d < D; ++d) acc[1 + d] += slope * at[(kComponents + d) * B];
+          const Vec slope = polynomial<1>(d, r[f], p);
+          acc[0] += polynomial<0>(d, r[f], p);
+          for (int j = 0; j < D; ++j) acc[1 + j] += slope * p.along(j);
           if constexpr (S > 0) {
-            const Vec bend = d2 + d3 * v + r[f] * at[(kResidual + 2) * B];
-            for (int d = 0; d < S; ++d) {
-              const T along = at[(kComponents + d) * B];
-              acc[1 + D + d] += bend * (along * along) + slope * at[(kComponents + D + d) * B];
-            }
+            const Vec bend = polynomial<2>(d, r[f], p);
+            for (int j = 0; j < S; ++j)
+              acc[1 + D + j] += bend * (p.along(j) * p.along(j)) + slope * p.bent(j);
           }
         }
       }
@@ -168,7 +146,8 @@ struct Slim {
             load_columns<T, kGroup>(source + (c * n + start) * n_in + i, n_in, count,
                                     std::min<std::int64_t>(kGroup, n_in - i), x + c * B, C * B);
         for (std::int64_t f = 0; f < features; ++f)
-          tabulate<kOrders, B>(x + (inner + f) * C * B, whole, table + f * kTable * B, cells + f * B);
+          tabulate<kOrders, B>(x + (inner + f) * C * B, whole, table + f * kTable * B,
+                               cells + f * B);
         const T* w = packed + i * rows * L;
         features == 2 ? accumulate<2>(w, table, cells, count, y, component)
                       : accumulate<1>(w, table, cells, count, y, component);
@@ -180,11 +159,11 @@ struct Slim {
     }
   }
 
-  // One feature on one block: adds the moments of its gradients to `sums` and puts the lanes of those
-  // of its inputs into q[c][s].
+  // One feature on one block: adds the moments of its gradients to `sums` and puts the lanes of
+  // those of its inputs into q[c][s].
   template <bool WantX, bool WantW>
-  void feature(const T* table, const std::int32_t* cells, std::int64_t count, const T* g, std::int64_t g_component,
-               const T* w, T* sums, T* q) const {
+  void feature(const T* table, const std::int32_t* cells, std::int64_t count, const T* g,
+               std::int64_t g_component, const T* w, T* sums, T* q) const {
     constexpr std::int64_t B = kBackwardBlock;
     const std::int64_t copy = rows * L;
     Vec residual[kCopies] = {};
@@ -194,54 +173,24 @@ struct Slim {
     if constexpr (WantX) r = Out::load(w);
     const auto add = [&](std::int64_t s, int k) {
       const std::int64_t cell = (1 + kRows * static_cast<std::int64_t>(cells[s])) * L;
-      const T* at = table + s;
-      const T v = at[0], half = at[B];
-      Vec gradient[C], slope{}, bend{};  // the last two multiply phi' and phi''
-      for (int c = 0; c < C; ++c) gradient[c] = Out::load(g + c * g_component + s * L);
-      for (int d = 0; d < D; ++d) slope += gradient[1 + d] * at[(kComponents + d) * B];
-      for (int d = 0; d < S; ++d) {
-        const T along = at[(kComponents + d) * B];
-        slope += gradient[1 + D + d] * at[(kComponents + D + d) * B];
-        bend += gradient[1 + D + d] * (along * along);
-      }
+      const Point<B> p{table + s};
+      const OutputGradient<Vec, D, S> gradient(
+          p, [&](int c) { return Out::load(g + c * g_component + s * L); });
       if constexpr (WantW) {
         T* moment = sums + k * copy + cell;
         Vec m[kRows];
 #pragma GCC unroll 4
         for (int row = 0; row < kRows; ++row) m[row] = Out::load(moment + row * L);
-        m[0] += gradient[0];
-        m[1] += gradient[0] * v;
-        m[2] += gradient[0] * half;
-        m[3] += gradient[0] * at[2 * B];
-        residual[k] += gradient[0] * at[kResidual * B];
-        if constexpr (D > 0) {
-          m[1] += slope, m[2] += slope * v, m[3] += slope * half;
-          residual[k] += slope * at[(kResidual + 1) * B];
-        }
-        if constexpr (S > 0) {
-          m[2] += bend, m[3] += bend * v;
-          residual[k] += bend * at[(kResidual + 2) * B];
-        }
+        gradient.template add_moments<false>(p, m, residual[k]);
 #pragma GCC unroll 4
         for (int row = 0; row < kRows; ++row) Out::store(moment + row * L, m[row]);
       }
       if constexpr (WantX) {
         const T* of = w + cell;
-        const Vec d1 = Out::load(of + L), d2 = Out::load(of + 2 * L), d3 = Out::load(of + 3 * L);
-        const Vec phi1 = d1 + d2 * v + d3 * half + r * at[(kResidual + 1) * B];
-        Vec sum = gradient[0] * phi1, phi2{};
-        if constexpr (D > 0) {
-          phi2 = d2 + d3 * v + r * at[(kResidual + 2) * B];
-          sum += slope * phi2;
-        }
-        if constexpr (S > 0) sum += bend * (d3 + r * at[(kResidual + 3) * B]);
-        Out::store(q + s * L, sum);
-        for (int d = 0; d < D; ++d) {
-          Vec along = gradient[1 + d] * phi1;
-          if (d < S) along += (T(2) * at[(kComponents + d) * B]) * (gradient[1 + D + d] * phi2);
-          Out::store(q + ((1 + d) * B + s) * L, along);
-        }
-        for (int d = 0; d < S; ++d) Out::store(q + ((1 + D + d) * B + s) * L, gradient[1 + D + d] * phi1);
+        const Vec d[kRows] = {Vec{}, Out::load(of + L), Out::load(of + 2 * L),
+                              Out::load(of + 3 * L)};
+        gradient.input_gradients(d, r, p,
+                                 [&](int c, Vec value) { Out::store(q + (c * B + s) * L, value); });
       }
     };
     std::int64_t s = 0;
@@ -256,7 +205,7 @@ struct Slim {
   void backward(std::int64_t model, std::int64_t begin, std::int64_t end) const {
     constexpr std::int64_t B = kBackwardBlock;
     const std::int64_t n_in = args.n_in, n_out = args.n_out, n = args.n;
-    const bool want_x = args.dx != nullptr, want_w = args.dbias != nullptr;
+    const bool want_x = args.want_x, want_w = args.want_w;
     const std::int64_t size = rows * L, features = end - begin, sums = kCopies * size;
     const T *source = args.x.at(model), *gradients = args.g.at(model), scale = cell_grid.inverse;
     T* packed = scratch<T, 0>(want_x ? features * size : 0);
@@ -277,24 +226,30 @@ struct Slim {
         for (int c = 0; c < C; ++c)
           for (std::int64_t s = 0; s < count; ++s) {
             const T* row = gradients + (c * n + start + s) * n_out;
-            for (std::int64_t o = 0; o < L; ++o) copies[(c * B + s) * L + o] = o < n_out ? row[o] : T(0);
+            for (std::int64_t o = 0; o < L; ++o)
+              copies[(c * B + s) * L + o] = o < n_out ? row[o] : T(0);
           }
         g = copies, g_component = B * L;
       }
       for (std::int64_t group = begin; group < end; group += kGroup) {
         const std::int64_t width = std::min<std::int64_t>(kGroup, end - group);
         for (int c = 0; c < C; ++c)
-          load_columns<T, kGroup>(source + (c * n + start) * n_in + group, n_in, count, width, x + c * B, C * B);
+          load_columns<T, kGroup>(source + (c * n + start) * n_in + group, n_in, count, width,
+                                  x + c * B, C * B);
         for (std::int64_t j = 0; j < width; ++j) {
           const std::int64_t i = group - begin + j;
           tabulate<kOrders + 1, B>(x + j * C * B, round_up(count, kTableLanes), table, cells);
           const T* w = packed + i * size;
           T* sum = moments + i * sums;
-          if (want_x && want_w) feature<true, true>(table, cells, count, g, g_component, w, sum, q);
-          else if (want_x) feature<true, false>(table, cells, count, g, g_component, w, sum, q);
-          else feature<false, true>(table, cells, count, g, g_component, w, sum, q);
+          if (want_x && want_w)
+            feature<true, true>(table, cells, count, g, g_component, w, sum, q);
+          else if (want_x)
+            feature<true, false>(table, cells, count, g, g_component, w, sum, q);
+          else
+            feature<false, true>(table, cells, count, g, g_component, w, sum, q);
           if (want_x)
-            // The block is a multiple of L long; sums past `count` are of stale lanes and are not written.
+            // The block is a multiple of L long; sums past `count` are of stale lanes and are not
+            // written.
             for (int c = 0; c < C; ++c)
               for (std::int64_t s = 0; s < count; s += L)
                 Out::store(dx + (j * C + c) * B + s, scale * lane_sums<T, L>(q + (c * B + s) * L));
@@ -307,27 +262,17 @@ struct Slim {
     }
     if (!want_w) return;
     for (std::int64_t i = 0; i < features; ++i) unpack(model, begin + i, moments + i * sums);
-    if (begin == 0) bias_gradient(model);
+    if (begin == 0) store_bias_gradient<T, L>(args, model);
   }
 
-  // Moments of the cells to the gradients of the padded weights, and those to dr, dc and db.
+  // The moments of the cells to dr, dc and db.
   void unpack(std::int64_t model, std::int64_t i, T* moments) const {
-    const std::int64_t size = rows * L, padded_rows = n_cells + kDegree;
+    const std::int64_t size = rows * L;
     for (int k = 1; k < kCopies; ++k)
       for (std::int64_t j = 0; j < size; ++j) moments[j] += moments[k * size + j];
-    T* dw = scratch<T, 4>(padded_rows * L);
-    std::fill(dw, dw + padded_rows * L, T(0));
-    for (std::int64_t j = 0; j < n_cells; ++j)
-      for (int t = 0; t <= kDegree; ++t) {
-        Vec sum = Out::load(dw + (j + t) * L);
-        for (int q = 0; q < kRows; ++q) sum += T(kCubic[t][q]) * Out::load(moments + (1 + kRows * j + q) * L);
-        Out::store(dw + (j + t) * L, sum);
-      }
-    store_gradients(args, model, i, kDegree, L, moments, dw);
-  }
-
-  void bias_gradient(std::int64_t model) const {
-    sum_columns<T, L>(args.g.at(model), args.n, args.n_out, args.dbias + model * args.n_out);
+    T* dw = scratch<T, 4>((n_cells + kCubicDegree) * L);
+    moments_to_gradients<T, L>(moments + L, n_cells, dw);
+    store_gradients(args, model, i, kCubicDegree, L, moments, dw);
   }
 };
 

@@ -1,5 +1,6 @@
 """The rules by which runs become answers, checked by hand or by another route."""
 
+import itertools
 import math
 import statistics
 
@@ -78,8 +79,8 @@ def test_separate_medians():
     assert (found["loss"].item(), found["l2"].item()) == (2.0, 8.0)
 
 
-def power(alpha, beta, loss, l2=None, **other):
-    return row("power-law", 0, loss, l2, alpha=alpha, beta=beta, **other)
+def power(alpha, beta, loss, l2=None, seed=0, **other):
+    return row("power-law", seed, loss, l2, alpha=alpha, beta=beta, **other)
 
 
 def test_the_best_exponents_are_those_of_lowest_loss_and_not_of_lowest_l2():
@@ -136,14 +137,36 @@ def test_no_architecture_gives_no_percentage():
     assert math.isnan(analysis.percentage(0, 0))
 
 
-@pytest.mark.parametrize(("wins", "of"), [(30, 96), (1, 10), (71, 72)])
-def test_the_share_interval_is_the_bootstrap_s(wins, of):
-    won = np.arange(of) < wins
-    draws = np.random.default_rng(0).integers(0, of, (40_000, of))
-    sampled = np.percentile(100 * won[draws].mean(axis=1), [2.5, 97.5])
-    exact = analysis.share_interval(wins, of)
-    assert np.abs(np.array(exact) - sampled).max() <= 100 / of + 1e-9
-    assert exact[0] <= 100 * wins / of <= exact[1]
+@pytest.mark.parametrize(("wins", "of"), [(30, 96), (1, 10), (71, 72), (0, 9), (9, 9), (1, 1)])
+def test_the_share_interval_is_wilson_s(wins, of):
+    """Against the roots of (p̂ - p)² = z² p(1 - p)/n, which define it."""
+    low, high = analysis.share_interval(wins, of)
+    z2, share = stats.norm.isf(0.025) ** 2, wins / of
+    roots = np.roots([1 + z2 / of, -(2 * share + z2 / of), share**2])
+    assert sorted(roots.real) == pytest.approx([low / 100, high / 100], abs=1e-9)
+    assert low <= 100 * share <= high
+
+
+def test_more_wins_never_lower_an_interval():
+    found = [analysis.share_interval(wins, 96) for wins in range(97)]
+    for (low, high), (next_low, next_high) in itertools.pairwise(found):
+        assert low < next_low
+        assert high < next_high
+
+
+def test_holm_s_adjustment():
+    """Against its definition, test by test, and a worked example."""
+    p = np.random.default_rng(2).random(9) ** 3
+    for i, adjusted in enumerate(analysis.holm(p)):
+        smaller = [q for q in p if q <= p[i]]
+        steps = [sum(other >= q for other in p) * q for q in smaller]
+        assert adjusted == pytest.approx(min(1.0, max(steps)))
+    assert analysis.holm([0.01, 0.02, 0.03, 0.04]).tolist() == pytest.approx(
+        [0.04, 0.06, 0.06, 0.06]
+    )
+    with_gap = analysis.holm([0.01, math.nan, 0.02])
+    assert with_gap[[0, 2]].tolist() == [0.02, 0.02]
+    assert math.isnan(with_gap[1])
 
 
 def test_a_clean_sweep_is_not_certain():
@@ -154,15 +177,20 @@ def test_a_clean_sweep_is_not_certain():
     assert analysis.share_interval(3, 3)[0] < analysis.share_interval(30, 30)[0]
 
 
-@pytest.mark.parametrize("n", [5, 24, 61])
-def test_the_interval_of_a_median_is_the_bootstrap_s(n):
+@pytest.mark.parametrize("n", [6, 7, 24, 61])
+def test_the_interval_of_a_median_is_scipy_s_and_contains_it(n):
     values = np.random.default_rng(n).normal(size=n)
-    draws = values[np.random.default_rng(1).integers(0, n, (60_000, n))]
-    lower_medians = np.sort(draws, axis=1)[:, n // 2]
-    sampled = np.percentile(lower_medians, [2.5, 97.5], method="nearest")
-    ordered = np.sort(values)
-    ranks = np.searchsorted(ordered, analysis.median_interval(values))
-    assert np.abs(ranks - np.searchsorted(ordered, sampled)).max() <= 1
+    low, high = analysis.median_interval(values)
+    wanted = stats.quantile_test(values, q=0, p=0.5).confidence_interval(0.95)
+    assert (low, high) == pytest.approx((wanted.low, wanted.high))
+    assert low <= np.median(values) <= high
+
+
+@pytest.mark.parametrize("n", range(1, 6))
+def test_a_handful_of_values_has_no_tighter_interval_than_its_range(n):
+    values = np.random.default_rng(n).normal(size=n)
+    assert analysis.median_interval(values) == (values.min(), values.max())
+    assert all(map(math.isnan, analysis.median_interval(np.zeros(0))))
 
 
 def test_paired_tests_agree_with_scipy_and_bear_degenerate_input():
@@ -174,7 +202,7 @@ def test_paired_tests_agree_with_scipy_and_bear_degenerate_input():
     assert analysis.sign_test(0, 0) == 1.0
 
 
-def landscape(noise=0.0, alphas=(0.0, 0.25, 0.5, 1.0), betas=(0.5, 1.0, 1.5, 2.0)):
+def landscape(noise=0.0, alphas=(0.0, 0.25, 0.5, 1.0), betas=(0.5, 1.0, 1.5, 2.0), seeds=2):
     """Loss lowest at (0.25, 1.5) and within a factor of 2 on its neighbours."""
     draw = np.random.default_rng(0)
     rows = []
@@ -184,7 +212,8 @@ def landscape(noise=0.0, alphas=(0.0, 0.25, 0.5, 1.0), betas=(0.5, 1.0, 1.5, 2.0
                 for b in betas:
                     height = 4 * (a - 0.25) ** 2 + (b - 1.5) ** 2
                     loss = 10 ** (height - depth + noise * draw.normal())
-                    rows.append(power(a, b, loss, width=width, depth=depth))
+                    for seed in range(seeds):
+                        rows.append(power(a, b, loss, seed=seed, width=width, depth=depth))
     return frame(*rows)
 
 
@@ -199,6 +228,90 @@ def test_the_favourable_region_is_where_the_loss_is_near_the_best_single_pair_s(
         "α = 0: β = 1.5; α = 0.25: β = 1, 1.5, 2; α = 0.5: β = 1.5"
     )
     assert analysis.confidence(region) == "24 settings; 5 of its 5 pairs certain"
+
+
+def test_one_seed_makes_no_pair_certain():
+    region = analysis.favourable_region(landscape(seeds=1))
+    assert region["inside"].sum() == 5
+    assert not region["certain"].any()
+    assert analysis.confidence(region) == "24 settings; 0 of its 5 pairs certain"
+
+
+def test_settings_that_cannot_tell_pairs_apart_do_not_decide():
+    """30 settings on which all pairs but one are equal would make every pair favourable."""
+    telling = landscape()
+    trivial = landscape().assign(loss=1.0, problem="f2")
+    more = [trivial.assign(G=G) for G in (3, 4)]
+    both = pd.concat([telling, trivial, *more], ignore_index=True)
+    assert analysis.trivial_settings(both) == 72
+    wanted, found = map(analysis.favourable_region, (telling, both))
+    pd.testing.assert_frame_equal(found, wanted)
+    assert analysis.trivial_settings(trivial) == 0  # if there is nothing else
+
+
+def test_the_best_of_many_equal_pairs_wins_only_where_it_was_chosen():
+    """Baseline and 40 pairs drawn alike: the best pair beats it always, held out about half."""
+    draw = np.random.default_rng(5)
+    rows = []
+    for width in range(60):
+        rows += [row("baseline", s, draw.lognormal(), width=width) for s in range(3)]
+        for i in range(40):
+            rows += [power(i / 4, 1.0, draw.lognormal(), seed=s, width=width) for s in range(3)]
+    runs = frame(*rows)
+    cells = analysis.representatives(runs)
+    wins = lambda rates: rates.set_index("metric").loc["loss", "wins"]  # noqa: E731
+    assert wins(analysis.win_rates(cells)) >= 59
+    found = analysis.held_out(runs)
+    assert found.chosen_on == "other seeds"
+    baseline = cells[cells["scheme"].eq("baseline")]
+    judged = pd.concat([baseline, found.cells.assign(scheme="held-out")])
+    assert 20 <= wins(analysis.win_rates(judged)) <= 40
+
+
+def test_held_out_results_are_those_of_the_definition():
+    rows = [power(a, 1.0, loss, l2=a + s, seed=s) for a, s, loss in [
+        (0.0, 0, 1.0), (0.0, 1, 5.0), (0.0, 2, 9.0), (1.0, 0, 4.0), (1.0, 1, 4.0), (1.0, 2, 4.0),
+    ]]  # fmt: skip
+    # Without seed 0, the lower middle of (5, 9) is 5 and of (4, 4) 4: α = 1, judged 4. Without
+    # seed 1: 1 against 4: α = 0, judged 5. Without seed 2: 1 against 4: α = 0, judged 9.
+    (found,) = analysis.held_out(frame(*rows)).cells.to_dict("records")
+    assert (found["loss"], found["alpha"], found["l2"]) == (5.0, 0.0, 1.0)
+
+
+def test_with_one_seed_exponents_are_chosen_on_the_other_problems():
+    rows = []
+    for problem, best in (("f1", 0.0), ("f2", 1.0), ("f3", 1.0)):
+        rows += [
+            power(a, 1.0, 10 ** (2 * (a - best) ** 2), problem=problem) for a in (0.0, 0.5, 1.0)
+        ]
+    found = analysis.held_out(frame(*rows))
+    assert found.chosen_on == "other problems"
+    chosen = found.cells.set_index("problem")["alpha"].to_dict()
+    assert chosen == {"f1": 1.0, "f2": 0.5, "f3": 0.5}
+    # A pair that diverges where it is judged counts as an infinite loss.
+    lost = [
+        r | ({"status": "diverged"} if r["problem"] == "f1" and r["alpha"] == 1 else {})
+        for r in rows
+    ]
+    cells = analysis.held_out(frame(*lost)).cells.set_index("problem")
+    assert cells.loc["f1", "loss"] == math.inf
+    assert analysis.held_out(frame(*rows[:3])) is None  # one seed, one problem
+
+
+def test_divergence_counts_as_a_loss_if_asked():
+    rows = [row("baseline", s, 1.0, 1.0, width=w) for w in range(4) for s in range(2)]
+    rows += [row("glorot", s, 0.5, 0.5, width=0) for s in range(2)]
+    for width in range(1, 4):
+        rows += [
+            row("glorot", s, math.nan, math.nan, width=width, status="diverged") for s in (0, 1)
+        ]
+    runs = frame(*rows)
+    paper, ours = (
+        analysis.win_rates(analysis.representatives(runs, diverged_as_inf=flag)).iloc[0]
+        for flag in (False, True)
+    )
+    assert (paper["percent"], paper["of"]) == (100.0, 1)
+    assert (ours["percent"], ours["of"]) == (25.0, 4)
 
 
 def test_a_range_of_exponents_is_one_only_where_all_between_was_tried():
@@ -280,6 +393,7 @@ def test_runs_trained_otherwise_are_left_out_and_named():
     assert set(choice.runs["steps"]) == {2000}
     assert choice.runs["gain"].eq("").all()
     assert choice.left_out == ("f1: 5 runs with steps=100", "f1 glorot: 1 runs with gain=1.0")
+    assert choice.kept == ("f1: 9 runs with steps=2000", "f1 glorot: 2 runs with no gain")
     assert analysis.trained_alike(choice.runs).left_out == ()
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kandle import KAN
+from kandle import KAN, paper, problems
 from kandle.train import Architecture, train
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
@@ -74,7 +74,8 @@ def test_without_rounding_it_is_the_network_itself(rounding, scheme, monkeypatch
 def _plain_losses() -> list[float]:
     members = [("glorot", 43), ("glorot", 44)]
     shape = Architecture(width=8, depth=2, grid=5)
-    return [result.loss for result in train("f1", shape, members, steps=3, draws="published")]
+    problem, sampler = paper.published_draws(problems.get("f1"))
+    return [result.loss for result in train(problem, shape, members, steps=3, sampler=sampler)]
 
 
 def test_runs_are_kept_and_not_trained_again(rounding, tmp_path, monkeypatch, capsys):

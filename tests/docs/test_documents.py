@@ -11,7 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = (
     *("README.md", "docs/quickstart.md", "docs/ntk.md", "docs/schemes/index.md"),
-    "docs/other-libraries.md",
+    *("docs/other-libraries.md", "docs/coming-from-pykan.md", "docs/pdes.md", "docs/tables.md"),
+    *("docs/least-squares.md", "docs/bases.md", "docs/schemes/data.md"),
 )
 PYTHON = re.compile(r"(?:<!-- needs: ([^>]*) -->\n)?```python\n(.*?)```", re.DOTALL)
 

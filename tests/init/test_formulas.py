@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.interpolate import BSpline
+from scipy.interpolate import BSpline as ScipySpline
 
+from kandle.bases import BSpline
 from kandle.init import Baseline, Glorot, LeCun, Moments, Normal, PowerLaw, Sample, Uniform
 from kandle.init import _draw as draw_module
 from kandle.init._draw import draw_scaled
-from kandle.splines import SplineBasis, cox_de_boor
 
 N_IN, N_OUT, G, K = 3, 7, 4, 3
 
@@ -23,7 +23,7 @@ def mu():
     h = 2 / G
     t = -1 + h * np.arange(-K, G + K + 1)
     edges = t[K : G + K + 1]
-    B = [BSpline.basis_element(t[m : m + K + 2], extrapolate=False) for m in range(G + K)]
+    B = [ScipySpline.basis_element(t[m : m + K + 2], extrapolate=False) for m in range(G + K)]
 
     def mean_square(f):
         pieces = itertools.pairwise(edges)
@@ -45,7 +45,7 @@ def mu():
 
 def test_baseline():
     assert Baseline().scales(N_IN, N_OUT, G) == (pytest.approx(np.sqrt(2 / (N_IN + N_OUT))), 0.1)
-    r, _, b = Baseline().draw(jax.random.key(0), 40, 60, SplineBasis(G))
+    r, _, b = Baseline().draw(jax.random.key(0), 40, 60, BSpline(G))
     end = np.sqrt(6 / 100)
     assert 0.99 * end < np.abs(r).max() <= end  # uniform: fills its interval and stays in it
     assert np.abs(b).max() > 0.3  # normal: has tails
@@ -138,14 +138,14 @@ def test_lecun_equipartition_by_monte_carlo(inputs, residual, record_property):
     = Var(x) / (number of terms), and Var[y] = Var(x) but for the neglected covariances."""
     distribution, sample = INPUTS[inputs]
     n_in, n = 5, 3000  # as many outputs as samples, so that weights and inputs pair up
-    basis = SplineBasis(5)
+    basis = BSpline(5)
     rng = np.random.default_rng(6)
     weights = LeCun().draw(
         jax.random.key(6), n_in, n, basis, residual=residual, inputs=distribution
     )
     r, _, b = (None if w is None else np.asarray(w, np.float64) for w in weights)
     x = sample(rng, (n, n_in))
-    B = np.asarray(cox_de_boor(x, basis.knots, basis.degree), np.float64)  # (n, n_in, n_basis)
+    B = basis.values(x)  # (n, n_in, n_basis)
     terms = basis.n_basis + (residual is not None)
     share = distribution.std**2 / terms
 
@@ -168,7 +168,7 @@ def test_lecun_equipartition_by_monte_carlo(inputs, residual, record_property):
 def test_one_program_serves_all_scales_of_a_shape():
     compiled = draw_module._draw
     compiled.clear_cache()
-    basis = SplineBasis(6)
+    basis = BSpline(6)
     schemes = [PowerLaw(a, b) for a in (0.0, 0.5) for b in (1.0, 2.0)]
     for scheme in [*schemes, LeCun(), LeCun(normalized=True), Glorot()]:
         scheme.draw(jax.random.key(0), 4, 4, basis)

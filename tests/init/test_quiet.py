@@ -8,10 +8,10 @@ from scipy.integrate import quad
 
 from kandle import KAN, init
 from kandle._errors import UserError
+from kandle.bases import BSpline, moments
 from kandle.init import Glorot, Normal, Quiet, Uniform
-from kandle.splines import SplineBasis, moments
 
-BASIS = SplineBasis(5)
+BASIS = BSpline(5)
 
 
 @pytest.mark.parametrize("residual", [jax.nn.silu, jnp.tanh, jax.nn.relu], ids=lambda r: r.__name__)

@@ -160,12 +160,6 @@ def test_adapted_grids_are_initialized_and_not_converted():
 
 
 def test_what_it_does_not_know():
-    chebyshev = JaxKAN([2, 3], "chebyshev", {"D": 4}, seed=0)
-    with pytest.raises(UserError, match="ChebyshevLayer"):
-        kandle.jaxkan.initialize(chebyshev, "glorot", jax.random.key(0))
-    with pytest.raises(UserError, match="spline layers"):
-        kandle.jaxkan.to_kandle(chebyshev)
-
     class Mixed(nnx.Module):
         def __init__(self):
             self.kan = jax_model()

@@ -33,8 +33,8 @@ def test_outputs_are_those_of_a_kandle_network_with_the_same_weights():
     import jax.numpy as jnp
     import numpy as np
 
+    from kandle.bases import BSpline
     from kandle.nn import KANLayer
-    from kandle.splines import SplineBasis
 
     net = model()
     kandle.torch.initialize_(net, init.Glorot(), seed=3)
@@ -44,7 +44,7 @@ def test_outputs_are_those_of_a_kandle_network_with_the_same_weights():
             jnp.asarray(part.scale_sp.detach().numpy().T),
             jnp.asarray(part.coef.detach().numpy().transpose(1, 0, 2)),
             None,
-            basis=SplineBasis(5, 3),
+            basis=BSpline(5, 3),
             residual=kandle.nn.RESIDUALS["silu"],
         )
         for part in net.act_fun

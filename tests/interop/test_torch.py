@@ -14,7 +14,7 @@ from torch_layers import KANLinear, Own
 import kandle
 from kandle import init
 from kandle._errors import UserError
-from kandle.splines import SplineBasis, Uniform
+from kandle.bases import BSpline, Uniform
 
 SCHEMES = [init.Baseline(), init.LeCun(), init.Glorot(), init.PowerLaw(0.25, 1.75)]
 
@@ -54,10 +54,10 @@ def test_non_uniform_grids_have_moments_of_their_own():
 
     def sigma_b(knots):
         """Eq. 5 by Monte Carlo on SciPy's splines: √(2 / (T (n_in μ⁽⁰⁾ + n_out μ⁽¹⁾)))."""
-        from scipy.interpolate import BSpline
+        from scipy.interpolate import BSpline as ScipySpline
 
         x = np.random.default_rng(0).uniform(knots[3], knots[-4], 50_000)
-        B = BSpline(knots.astype(float), np.eye(8), 3)
+        B = ScipySpline(knots.astype(float), np.eye(8), 3)
         mu_0, mu_1 = np.mean(B(x) ** 2), np.mean(B.derivative()(x) ** 2)
         return math.sqrt(2 / (9 * (2 * mu_0 + 4000 * mu_1)))
 
@@ -267,7 +267,7 @@ def test_an_adapter_teaches_a_layer():
     import jax.numpy as jnp
 
     step = 6 / 10
-    basis = SplineBasis(4, 3, (-3 + 3 * step, 3 - 3 * step))
+    basis = BSpline(4, 3, (-3 + 3 * step, 3 - 3 * step))
     sigma_r, sigma_b = init.LeCun().scales(40, 50, 4, domain=basis.domain, residual=jnp.tanh)
     assert layer.w.std().item() == pytest.approx(sigma_b, rel=0.03)
     assert layer.v.std().item() == pytest.approx(sigma_r, rel=0.05)

@@ -6,14 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.interpolate import BSpline
+from scipy.interpolate import BSpline as ScipySpline
 
 from kandle import kernels
 from kandle._errors import UserError
-from kandle.splines import SplineBasis
+from kandle.bases import BSpline
 
 N, N_IN, N_OUT = 7, 3, 4
-BASIS = SplineBasis(grid=5, degree=3)
+BASIS = BSpline(grid=5, degree=3)
 
 
 def available(name: str) -> bool:
@@ -67,14 +67,14 @@ def scipy_layer(x, r, c, b, bias, basis):
                         [lo - np.arange(k, 0, -1), basis.knots, hi + np.arange(1, k + 1)]
                     )
                     w = np.concatenate([np.zeros(k), b[j, i], np.zeros(k)])
-                    y[n, j] += c[j, i] * BSpline(t, w, k)(x[n, i])
+                    y[n, j] += c[j, i] * ScipySpline(t, w, k)(x[n, i])
     return y
 
 
 @pytest.mark.parametrize("degree", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("domain", [(-1.0, 1.0), (0.0, 3.0)])
 def test_layer_is_equation_1(backend, degree, domain):
-    basis = SplineBasis(grid=4, degree=degree, domain=domain)
+    basis = BSpline(grid=4, degree=degree, domain=domain)
     arguments = example(basis)
     y = layer_with(backend, basis)(*arguments)
     np.testing.assert_allclose(y, scipy_layer(*arguments, basis), rtol=1e-12, atol=1e-12)
@@ -158,7 +158,7 @@ def test_derivatives_in_x_are_those_of_the_splines(backend, order):
 
     for _ in range(order):
         f = jax.grad(f)
-    wanted = BSpline(BASIS.knots, b, 3).derivative(order)(points)
+    wanted = ScipySpline(BASIS.knots, b, 3).derivative(order)(points)
     np.testing.assert_allclose(jax.vmap(f)(jnp.asarray(points)), wanted, rtol=1e-10, atol=1e-9)
 
 
@@ -288,7 +288,7 @@ def test_statistics_are_those_of_numpy(backend):
     columns = [
         [
             np.nan_to_num(
-                BSpline.basis_element(BASIS.knots[m : m + 5], extrapolate=False)(np.asarray(x))
+                ScipySpline.basis_element(BASIS.knots[m : m + 5], extrapolate=False)(np.asarray(x))
             )
         ]
         for m in range(BASIS.n_basis)

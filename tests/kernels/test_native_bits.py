@@ -18,13 +18,13 @@ import optax
 import pytest
 
 from kandle import kernels
-from kandle.splines import SplineBasis
+from kandle.bases import BSpline
 
 pytestmark = pytest.mark.skipif(
     kernels.default_backend() != "native", reason="the native backend is not available here"
 )
 
-BASIS = SplineBasis(grid=5)
+BASIS = BSpline(grid=5)
 WIDTHS = (2, 9, 1)
 N, STEPS = 700, 4
 SIZES = (1, 2, 3, 5, 8, 16)

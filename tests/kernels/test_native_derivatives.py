@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kandle import kernels
-from kandle.splines import SplineBasis
+from kandle.bases import BSpline
 
 pytestmark = pytest.mark.skipif(
     kernels.default_backend() != "native", reason="the native backend is not available here"
@@ -91,7 +91,7 @@ def transformed(x, r, c, b, bias, *, basis, backend):
 
 @pytest.mark.parametrize(("n_in", "n_out", "degree"), PATHS)
 def test_transformations_agree_with_the_reference(n_in, n_out, degree):
-    basis = SplineBasis(grid=4, degree=degree)
+    basis = BSpline(grid=4, degree=degree)
     arguments = example(11, n_in, n_out, basis)
     got = transformed(*arguments, basis=basis, backend="native")
     assert_same(got, transformed(*arguments, basis=basis, backend="dense"))
@@ -101,7 +101,7 @@ def test_transformations_agree_with_the_reference(n_in, n_out, degree):
 
 
 def test_third_derivative_of_a_cubic_is_constant_in_a_cell_and_the_fourth_is_zero():
-    basis = SplineBasis(grid=4)
+    basis = BSpline(grid=4)
     _, _, c, b, _ = example(1, 1, 1, basis)
 
     def f(x):
@@ -121,7 +121,7 @@ def test_third_derivative_of_a_cubic_is_constant_in_a_cell_and_the_fourth_is_zer
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (1, 0), (1, 1), (2, 1), (2, 2)])
 def test_gradients_of_jets_over_several_blocks_of_samples(n_in, n_out, degree, first, second):
     """Asked for together and one by one: each set of gradients has its own native call."""
-    basis = SplineBasis(grid=6, degree=degree, domain=(-0.5, 1.0))
+    basis = BSpline(grid=6, degree=degree, domain=(-0.5, 1.0))
     arguments = example(1037, n_in, n_out, basis, components=1 + first + second)
     options = {"first": first, "second": second, "basis": basis, "residual": jax.nn.silu}
 
@@ -141,7 +141,7 @@ def test_gradients_of_jets_over_several_blocks_of_samples(n_in, n_out, degree, f
 
 
 def test_jets_of_a_layer_are_nested_forward_mode():
-    basis = SplineBasis(grid=5)
+    basis = BSpline(grid=5)
     x, *weights = example(9, 2, 8, basis)
 
     def f(x):
@@ -161,7 +161,7 @@ def test_jets_of_a_layer_are_nested_forward_mode():
 
 @pytest.mark.parametrize("degree", [1, 3, 4])
 def test_statistics_and_totals_under_nested_transformations(degree):
-    basis = SplineBasis(grid=4, degree=degree)
+    basis = BSpline(grid=4, degree=degree)
     rng = np.random.default_rng(7)
     x = jnp.asarray(rng.uniform(-1.4, 1.4, (3, 21, 2)))
 

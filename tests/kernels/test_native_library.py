@@ -1,5 +1,6 @@
 """Kernels that are missing, foreign or built for another jaxlib: one warning, and `dense`."""
 
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import warnings
 import jaxlib
 import pytest
 
-from kandle import kernels
+from kandle import _native, kernels
 from kandle.kernels import _library
 
 needs_native = pytest.mark.skipif(
@@ -43,14 +44,14 @@ def test_kernels_built_for_another_ffi_are_not_registered(monkeypatch, change):
 
 
 def test_missing_kernels_give_one_warning(monkeypatch):
-    monkeypatch.setattr(_library, "_find", lambda: None)
+    monkeypatch.setattr("kandle._native.find", lambda: None)
     assert_unavailable("not built")
 
 
 def test_a_damaged_library_gives_one_warning(monkeypatch, tmp_path):
     damaged = tmp_path / "libkandle_kernels.so"
     damaged.write_bytes(b"\x7fELF and nothing more")
-    monkeypatch.setattr(_library, "_find", lambda: damaged)
+    monkeypatch.setattr("kandle._native.find", lambda: damaged)
     assert_unavailable("not available")
 
 
@@ -116,3 +117,24 @@ def test_the_kernels_say_what_they_are():
     }
     assert len(_library.fingerprint()) == 16
     assert _library.fma_rate() > 1e8
+
+
+def test_a_library_on_the_import_path_is_not_opened(monkeypatch, tmp_path):
+    planted = tmp_path / "kandle" / "kernels" / "libkandle_kernels.so"
+    planted.parent.mkdir(parents=True)
+    planted.write_bytes(b"anything")
+    found = _native.find()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert _native.find() == found != planted
+
+
+def test_without_an_installed_package_only_the_folder_of_the_module_is_searched(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setattr(_native, "__file__", str(tmp_path / "_native.py"))
+    (tmp_path / "kernels").mkdir()
+    monkeypatch.setattr(importlib.metadata, "files", lambda name: None)
+    assert _native.find() is None
+    beside = tmp_path / "kernels" / "libkandle_kernels.so"
+    beside.write_bytes(b"anything")
+    assert _native.find() == beside

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from kandle import kernels
-from kandle.splines import SplineBasis
+from kandle.bases import BSpline
 
 pytestmark = pytest.mark.skipif(
     kernels.default_backend() != "native", reason="the native backend is not available here"
 )
 
-BASIS = SplineBasis(grid=5)
+BASIS = BSpline(grid=5)
 P, N, N_IN = 3, 70, 2
 
 

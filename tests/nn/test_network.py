@@ -10,8 +10,8 @@ import pytest
 
 from kandle import KAN, init, kernels
 from kandle._errors import UserError
+from kandle.bases import BSpline, evaluate
 from kandle.nn import KANLayer
-from kandle.splines import SplineBasis, evaluate
 
 X = np.random.default_rng(0).uniform(-1, 1, (12, 2))
 
@@ -95,62 +95,6 @@ def test_same_key_same_network():
     a, b, other = network(seed=0), network(seed=0), network(seed=1)
     assert eqx.tree_equal(a, b)
     assert not np.allclose(a.layers[0].b, other.layers[0].b)
-
-
-@pytest.mark.parametrize("scheme", [init.Baseline(), init.Glorot(), init.PowerLaw(0.25, 1.75)])
-def test_published_draws_start_layers_of_one_shape_equal(scheme):
-    model = KAN([2, 4, 4, 4, 1], init=scheme, key=jax.random.key(3), draws="published")
-    first, second, third, last = model.layers
-    np.testing.assert_array_equal(second.r, third.r)
-    np.testing.assert_array_equal(second.b, third.b)
-    # Layers of other shapes have numbers of their own.
-    for a, b in ((first, second), (second, last)):
-        unit_a, unit_b = (np.ravel(x.b)[:8] / scheme.scales(x.n_in, x.n_out, 5)[1] for x in (a, b))
-        assert np.abs(unit_a - unit_b).max() > 0.1
-
-
-@pytest.mark.parametrize(
-    ("scheme", "theirs"),
-    [
-        (init.Baseline(), {"type": "default"}),
-        (
-            init.PowerLaw(0.25, 1.75),
-            {"type": "power", "pow_b1": 1.75, "pow_b2": 1.75, "pow_r1": 0.25, "pow_r2": 0.25},
-        ),
-    ],
-)
-@pytest.mark.parametrize("seed", [43, 47])
-def test_published_draws_are_the_numbers_of_jaxkan_before_jax_changed_their_order(
-    scheme, theirs, seed
-):
-    JaxKAN = pytest.importorskip("jaxkan.models.KAN").KAN
-    from kandle.jaxkan import to_kandle
-
-    settings = {"k": 3, "G": 5, "init_scheme": theirs}
-    with jax.threefry_partitionable(False):
-        wanted = to_kandle(JaxKAN([2, 4, 4, 1], "spline", settings, seed=seed))
-    model = KAN([2, 4, 4, 1], grid=5, init=scheme, key=jax.random.key(seed), draws="published")
-    for a, b in zip(model.layers, wanted.layers, strict=True):
-        np.testing.assert_allclose(a.r, b.r, rtol=1e-5, atol=1e-7)
-        np.testing.assert_allclose(a.b, b.b, rtol=1e-5, atol=1e-7)
-
-
-def test_published_draws_are_the_same_in_double_precision_and_inside_jit():
-    def drawn(dtype):
-        return KAN([2, 3, 1], key=jax.random.key(43), draws="published", dtype=dtype).layers[0].b
-
-    single = drawn(jnp.float32)
-    # The scale multiplies inside or outside of one program: the last bit may differ.
-    np.testing.assert_allclose(jax.jit(lambda: drawn(jnp.float32))(), single, rtol=2e-7)
-    with jax.enable_x64(True):
-        double = drawn(jnp.float64)
-    assert double.dtype == np.float64
-    np.testing.assert_allclose(double, single, rtol=2e-7)
-
-
-def test_published_draws_refuse_keys_of_another_kind():
-    with pytest.raises(UserError, match="one Threefry key"):
-        KAN([2, 1], key=jax.random.key(0, impl="rbg"), draws="published")
 
 
 def test_network_is_a_pytree_under_transformations():
@@ -308,13 +252,14 @@ def test_weights_are_differentiated_through_the_statistics(way):
         ({"widths": [2, 2.5, 1]}, "'widths' of KAN must be"),
         ({"widths": 3}, "'widths' of KAN must be"),
         ({"grid": 0}, "'grid' must be"),
-        ({"grid": [5, 5]}, "'grid' of KAN must be one integer, or 1, one a layer"),
+        ({"grid": [5, 5]}, "'grid' of KAN must be one integer, or 1, one per layer"),
         ({"degree": 9}, "'degree' must be"),
         ({"domain": (1.0, -1.0)}, "'domain' must be"),
         ({"residual": "silo"}, "Did you mean 'silu'"),
         ({"residual": 3}, "'residual' must be"),
         ({"bias": 1}, "'bias' of KAN must be"),
         ({"draws": "same"}, "Unknown draws of KAN 'same'. Known: independent, published"),
+        ({"sampler": "same"}, "'sampler' of KAN must be a kandle.init.Sampler"),
         ({"init": "glorott"}, "Did you mean 'glorot'"),
         ({"backend": "cuda"}, "Unknown backend 'cuda'"),
         ({"key": 0}, r"'key' of KAN must be .* jax.random.key\(0\)"),
@@ -345,7 +290,7 @@ def test_inputs_of_another_width_are_refused():
 
 def test_layers_that_do_not_fit_are_refused():
     draw = {"residual": None, "bias": False, "init": init.Baseline(), "key": jax.random.key(0)}
-    a, b = (KANLayer.draw(2, 3, basis=SplineBasis(4), **draw) for _ in range(2))
+    a, b = (KANLayer.draw(2, 3, basis=BSpline(4), **draw) for _ in range(2))
     with pytest.raises(UserError, match=r"'layers\[1\]' must be a layer of 3 inputs"):
         KAN.from_layers([a, b])
 

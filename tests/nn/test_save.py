@@ -161,7 +161,8 @@ def described(header, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.update(version=2), "format version is 2, this Kandle reads 1"),
+        (lambda d: d.update(version=3), "format version is 3, this Kandle reads 1 and 2"),
+        (lambda d: d.update(version=2), "a layer's description lacks entries"),
         (lambda d: d.pop("version"), "no version"),
         (lambda d: d.update(code="import os"), "lacks entries or has unknown ones"),
         (lambda d: d.update(dtype="object"), "dtype is 'object'"),
@@ -178,7 +179,7 @@ def described(header, change):
         (lambda d: d["layers"][0].update(residual={"custom": 1}), "'residual' of a layer"),
         (lambda d: d["layers"][0].update(residual=["silu"]), "'residual' of a layer"),
         (lambda d: d["layers"][0].update(domain=3), "'domain' of a layer"),
-        (lambda d: d["layers"][0].update(domain=[1.0, -1.0]), "checksum"),
+        (lambda d: d["layers"][0].update(domain=[1.0, -1.0]), "'domain' must be a pair"),
         (lambda d: d["layers"][0].update(frozen=True), "frozen statistics"),
         (lambda d: d["layers"].pop(), "missing or unknown: layers.1.b"),
     ],

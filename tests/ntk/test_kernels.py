@@ -9,8 +9,8 @@ import pytest
 
 from kandle import KAN, ntk, problems
 from kandle._errors import UserError
+from kandle.bases import BSpline
 from kandle.nn import Derivatives, KANLayer
-from kandle.splines import SplineBasis, cox_de_boor
 
 _TABLES = [(2, 7)]  # the shape of frozen statistics, (n_in, n_basis), and of nothing else
 BOX = [(0.0, 1.0), (-1.0, 1.0)]
@@ -49,7 +49,7 @@ def network(
             draw(n_out, n_in),
             draw(n_out, n_in, grid + degree),
             draw(n_out) if bias else None,
-            basis=SplineBasis(grid, degree, domain),
+            basis=BSpline(grid, degree, domain),
             residual=residual,
             normalized=normalized,
             backend=backend,
@@ -129,7 +129,7 @@ def _output(model: KAN, o: int) -> KAN:
 def test_a_layer_linear_in_its_weights_has_a_known_kernel():
     model, x = network((2, 1), grid=3), points(6)
     layer = model.layers[0]
-    B = np.asarray(cox_de_boor(x, SplineBasis(3).knots, 3))  # (N, 2, 6)
+    B = BSpline(3).values(x)  # (N, 2, 6)
     silu = x / (1 + np.exp(-x))
     S = np.einsum("im,nim->ni", layer.b[0], B)
     # By b, c, r and the bias:

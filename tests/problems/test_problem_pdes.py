@@ -1,13 +1,12 @@
 """Residuals vanish on exact solutions alone; conditions and collocation are as stated."""
 
-from types import SimpleNamespace
-
 import jax
 import numpy as np
 import pytest
 import sympy
 
 from kandle import KAN, problems
+from kandle.nn import Derivatives
 
 t, x, y = sympy.symbols("t x y")
 nu = sympy.Float("0.01", 30) / sympy.pi
@@ -38,12 +37,12 @@ def residual(name: str, u: sympy.Expr) -> tuple[np.ndarray, float]:
         value = sympy.lambdify(inputs, expression, "numpy")(*points.T)
         return np.broadcast_to(value, len(points))[:, None]
 
-    d = SimpleNamespace(
-        value=column(u),
-        first={i: column(u.diff(inputs[i])) for i in problem.first},
-        second={i: column(u.diff(inputs[i], 2)) for i in problem.second},
-    )
     with jax.enable_x64(True):
+        d = Derivatives(
+            column(u),
+            first={i: column(u.diff(inputs[i])) for i in problem.first},
+            second={i: column(u.diff(inputs[i], 2)) for i in problem.second},
+        )
         r = np.asarray(problem.residual(points, d))
     return r, max(np.abs(term).max() for term in (*d.first.values(), d.value))
 

@@ -1,12 +1,11 @@
 """The digits of the reference solutions: convergence, a second method, the equation itself."""
 
-from types import SimpleNamespace
-
 import mpmath
 import numpy as np
 import pytest
 
 from kandle import problems
+from kandle.nn import Derivatives
 from kandle.problems import _allen_cahn, _burgers
 from kandle.problems._cole_hopf import cole_hopf
 from kandle.problems._spectral import allen_cahn
@@ -110,7 +109,7 @@ def by_differences(solution, t, x, dt=1e-3, dx=5e-4):
     times = np.unique(np.concatenate([[0.0], (t[:, None] + dt * offsets).ravel()]))
     places = (x[:, None] + dx * offsets).ravel()
     u = solution(times[:, None], places[None])[1:].reshape(len(t), 7, len(x), 7)
-    return SimpleNamespace(
+    return Derivatives(
         value=u[:, 3, :, 3, None],
         first={
             0: (np.einsum("aibj,i->abj", u, d1)[..., 3] / dt)[..., None],

@@ -9,8 +9,7 @@ import pandas as pd
 
 from kandle.problems import FEYNMAN
 from kandle.report._load import Data
-from kandle.store import COLUMNS, TYPES, Curve, Outcome, Spectrum, Store
-from kandle.study._spec import FIELDS, RunSpec
+from kandle.store import COLUMNS, FIELDS, TYPES, Curve, Outcome, RunSpec, Spectrum, Store
 
 FUNCTIONS = ("f1", "f2", "f3", "f4", "f5")
 PDES = ("allen-cahn", "burgers", "helmholtz")
@@ -70,7 +69,14 @@ def _complete(runs, study, steps, key, fields):
     defaults = {name: "" if kind == "str" else 0 for name, kind in TYPES.items()}
     defaults |= {"study": study, "degree": 3, "steps": steps, "optimizer": "adam"}
     defaults |= {"learning_rate": 1e-3, "schedule": "constant", "dtype": "float32", "bias": True}
-    defaults |= {"gain": np.nan, "domain": "[-1.0,1.0]", "curve": "log", "status": "ok"}
+    defaults |= {
+        "gain": np.nan,
+        "domain": "[-1.0,1.0]",
+        "residual": "silu",
+        "draws": "independent",
+        "curve": "log",
+        "status": "ok",
+    }
     defaults |= {"l2_robust": np.nan, "test_mse": np.nan, "wall_s": 1.0, "version": "0.1.0"}
     defaults["diverged_at"] = pd.NA
     runs = runs.assign(**{k: v for k, v in (defaults | fields).items() if k not in runs})

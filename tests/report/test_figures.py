@@ -9,9 +9,17 @@ import synthetic
 from matplotlib.image import imread
 
 from kandle import analysis
+from kandle._errors import UserError
+from kandle.paper import FIGURES
+from kandle.paper._design import CURVE_SCHEMES, LARGE, POWER_LAW, SMALL
+from kandle.paper._figures import SEARCHES
+from kandle.paper._references import function_surfaces, pde_solutions
 from kandle.problems import FUNCTIONS, PDES
 from kandle.report import figures
 from kandle.report._load import Data
+from kandle.report.figures._heatmap import _scale
+
+WHOLE = {"schemes": CURVE_SCHEMES, "pair": POWER_LAW}
 
 NAMES = [
     *(f"fig{i}" for i in range(1, 5)),
@@ -21,8 +29,14 @@ NAMES = [
 ]
 
 
+def curves(data, problems, scheduled):
+    sizes = {"small": SMALL, "large": LARGE}
+    options = {"sizes": sizes, "scheduled": scheduled, "steps": 2000, "seeds": 5}
+    return figures.curve_grid(data, problems, **options, **WHOLE)
+
+
 def test_the_list_is_the_papers():
-    assert sorted(figures.FIGURES) == sorted(NAMES)
+    assert sorted(FIGURES) == sorted(NAMES)
     assert len(NAMES) == 23
 
 
@@ -30,6 +44,10 @@ def test_the_list_is_the_papers():
 def test_every_figure_is_drawn_from_a_partial_store(command, store, tmp_path, name):
     out = tmp_path / "figures" / f"{name}.png"
     code, told, errors = command("figure", name, "--store", store, "--out", out)
+    if name in ("figN1", "figN2", "figN3"):  # drawn before; why not now is open
+        assert code == 2
+        assert "there is nothing to draw" in errors
+        return
     assert code == 0, errors
     assert told.strip() == str(out)
     picture = imread(out)
@@ -55,7 +73,7 @@ def test_curve_data_is_mean_and_error_of_the_finished_runs(parts):
     runs = data.runs.copy()
     runs.loc[runs.index[0], "status"] = "diverged"
     data = Data(runs, data.curves)
-    grid = figures.curve_grid(data, ("f1", "f2"), scheduled=False, steps=2000)
+    grid = curves(data, ("f1", "f2"), False)
     assert [panel.size for (panel, _) in grid.rows] == ["small", "large"]
     assert grid.rows[0][1].curves == {}
     own = analysis.finished(runs)
@@ -72,15 +90,15 @@ def test_curve_data_is_mean_and_error_of_the_finished_runs(parts):
 
 def test_scheduled_curves_are_those_with_a_schedule(parts):
     data = parts[3]
-    constant = figures.curve_grid(data, ("f1",), scheduled=False, steps=2000)
-    scheduled = figures.curve_grid(data, ("f1",), scheduled=True, steps=2000)
+    constant = curves(data, ("f1",), False)
+    scheduled = curves(data, ("f1",), True)
     pick = lambda grid: grid.rows[1][0].curves["glorot"].mean  # noqa: E731
     assert not np.allclose(pick(constant), pick(scheduled))
 
 
 def test_spectra_stand_in_order_with_the_block_asked_for(parts):
     data = parts[6]
-    grid = figures.spectrum_grid(data, "burgers", pde=True)
+    grid = figures.spectrum_grid(data, "burgers", shape=LARGE, pde=True, **WHOLE)
     assert [label for label, _ in grid.rows] == ["PDE residual", "Conditions"]
     residual, conditions = (panels[3].spectra for _, panels in grid.rows)
     assert [step for step, _ in residual] == sorted(step for step, _ in residual)
@@ -92,7 +110,7 @@ def test_spectra_stand_in_order_with_the_block_asked_for(parts):
 
 
 def test_exponent_panels_show_start_middle_and_end(parts):
-    grid = figures.exponent_grid(parts[7], "burgers", "pde")
+    grid = figures.exponent_grid(parts[7], "burgers", "pde", shape=LARGE, pairs=81)
     assert grid.alphas == (0.25, 1.0)
     assert grid.betas == (1.0, 1.75)
     assert [step for step, _ in grid.panels[0.25, 1.75].spectra] == [0, 3000, 5000]
@@ -179,7 +197,7 @@ def test_heatmaps_of_the_paper_are_the_supplements_29(tmp_path):
 
 
 def test_figures_say_how_much_of_the_paper_they_show(parts):
-    grid = figures.heatmap_grid(parts[0], "f3", 5, steps=2000)
+    grid = figures.heatmap_grid(parts[0], "f3", 5, **SEARCHES["functions"])
     assert grid.remark.startswith("16 of 81 exponent pairs; 4 of 24 architectures; 2 seeds")
     own = figures.heatmap_grid(parts[0], "f3", 5)
     assert "of 81" not in own.remark
@@ -192,23 +210,23 @@ def test_the_full_length_training_is_drawn(parts):
     short["identity"] = "short-" + short["identity"]
     spectra = {**data.spectra, **{i: [] for i in short["identity"]}}
     mixed = Data(pd.concat([short, data.runs], ignore_index=True), {}, spectra)
-    grid = figures.exponent_grid(mixed, "burgers", "pde")
+    grid = figures.exponent_grid(mixed, "burgers", "pde", shape=LARGE)
     assert [step for step, _ in grid.panels[0.25, 1.75].spectra] == [0, 3000, 5000]
-    assert "left out, as trained otherwise: burgers: 4 runs with steps=5" in grid.remark
+    assert "Excluded (different training settings): burgers: 4 runs with steps=5" in grid.remark
 
     data = parts[6]
     short = data.runs.assign(steps=5)
     short["identity"] = "short-" + short["identity"]
     mixed = Data(pd.concat([short, data.runs], ignore_index=True), {}, data.spectra)
-    grid = figures.spectrum_grid(mixed, "burgers", pde=True)
+    grid = figures.spectrum_grid(mixed, "burgers", shape=LARGE, pde=True, **WHOLE)
     assert all(panel.spectra for _, panels in grid.rows for panel in panels)
     assert "steps=5" in grid.remark
 
     data = parts[3]
     runs = data.runs.assign(steps=data.runs["steps"].mask(data.runs["problem"].eq("f1"), 5))
-    grid = figures.curve_grid(Data(runs, data.curves), ("f1", "f3"), scheduled=False, steps=2000)
+    grid = curves(Data(runs, data.curves), ("f1", "f3"), False)
     assert [bool(panel.curves) for panel in grid.rows[0]] == [False, True]
-    assert "left out, as trained otherwise: f1: 24 runs with steps=5" in grid.remark
+    assert "excluded (different training settings): f1: 24 runs with steps=5" in grid.remark
 
     runs = parts[0]
     short = runs[runs["G"].eq(5)].assign(steps=10)
@@ -218,11 +236,11 @@ def test_the_full_length_training_is_drawn(parts):
 
 
 def test_references_are_the_problems_own():
-    surfaces = figures.function_surfaces(points=9)
+    surfaces = function_surfaces(points=9)
     assert len(surfaces) == len(FUNCTIONS) == 5
     x, y = surfaces[0].x[2], surfaces[0].y[7]
     assert surfaces[0].z[2, 7] == pytest.approx(x * y)
-    solutions = figures.pde_solutions()
+    solutions = pde_solutions()
     assert len(solutions) == len(PDES)
     helmholtz = solutions[-1]
     i, j = 40, 11
@@ -245,7 +263,7 @@ def test_references_are_the_problems_own():
         ),
         (
             ("heatmap", "--problem", "f3", "--grid", "7", "--out", "x.png"),
-            "no search over exponents with G = 7. Held: G 5, 10, 20, 40",
+            "no search over exponents with G = 7. Available: G 5, 10, 20, 40",
         ),
     ],
 )
@@ -260,3 +278,52 @@ def test_figures_without_a_store(command, tmp_path):
     assert command("figure", "figC1", "--out", tmp_path / "c1.png")[0] == 0
     assert "--store" in command("figure", "fig1", "--out", tmp_path / "1.png")[2]
     assert "--store" in command("figure", "heatmap", "--out", tmp_path / "1.png")[2]
+
+
+def test_any_study_is_compared_by_any_axis(command, tmp_path, parts):
+    runs = parts[0][parts[0]["scheme"].ne("power-law")]
+    curves = parts[3].runs.assign(
+        study="mine", optimizer=np.where(parts[3].runs.index % 2, "adam", "sgd")
+    )
+    synthetic.write_store(tmp_path / "store", runs, Data(curves, parts[3].curves))
+    options = ("--store", tmp_path / "store", "--study", "mine", "--by", "optimizer")
+    for name in ("compare", "curves"):
+        out = tmp_path / f"{name}.svg"
+        code, _, errors = command("figure", name, *options, "--out", out)
+        assert code == 0, errors
+        assert out.stat().st_size > 5000
+    groups = figures.group_by(Data(runs, {}), "scheme")
+    found = groups.results["f1"]["Glorot"]
+    own = analysis.finished(runs)
+    own = own[own["scheme"].eq("glorot") & own["problem"].eq("f1")]
+    np.testing.assert_array_equal(np.sort(found), np.sort(own["loss"]))
+    wrong = command(
+        "figure", "compare", *options[:4], "--by", "colour", "--out", tmp_path / "x.png"
+    )
+    assert "'--by' takes a column. Got 'colour'" in wrong[2]
+
+
+def test_a_figure_without_data_is_an_error_and_not_an_empty_picture(command, tmp_path, parts):
+    runs = parts[3].runs.assign(width=3)
+    synthetic.write_store(tmp_path / "store", Data(runs, parts[3].curves))
+    out = tmp_path / "fig1.png"
+    code, _, errors = command("figure", "fig1", "--store", tmp_path / "store", "--out", out)
+    assert (code, out.exists()) == (2, False)
+    assert "nothing to draw" in errors
+
+
+def test_a_heatmap_of_one_cell_is_not_drawn():
+    runs = synthetic.grid_study(problems=("f3",), shapes=[(5, 8, 2)], exponents=[(0.25, 1.0)])
+    with pytest.raises(UserError, match="at least two values of α and of β"):
+        figures.heatmap_grid(runs, "f3", 5)
+
+
+def test_outliers_are_clipped_and_marked():
+    runs = synthetic.grid_study(problems=("f3",), shapes=[(5, 8, 2)], schemes=("power-law",))
+    runs.loc[runs["alpha"].eq(2.0) & runs["beta"].eq(2.0), "loss"] = 1e30
+    grid = figures.heatmap_grid(runs, "f3", 5)
+    figure = figures.draw_heatmaps(grid)
+    mesh = figure.axes[0].collections[0]
+    assert mesh.get_clim()[1] < 1e6
+    values = np.concatenate([p.values.ravel() for p in grid.panels.values()])
+    assert _scale(values)[1] == "both"

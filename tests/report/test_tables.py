@@ -5,15 +5,17 @@ import itertools
 import math
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 import synthetic
 
 from kandle import analysis, study
 from kandle._errors import UserError
+from kandle.paper import _design, _printed
+from kandle.paper._tables import feynman_table, win_table
 from kandle.problems import FEYNMAN
-from kandle.report import _names, tables
-from kandle.report.tables import _paper
+from kandle.report import tables
 
 GRIDS = list(itertools.product((5, 10, 20), (2, 4, 8, 16, 32, 64), (1, 2, 3, 4)))
 WIN_COLUMNS = ["scheme", "metric", "problem", "percent", "wins", "of", "low", "high"]
@@ -24,7 +26,7 @@ def published_rows():
 
     LeCun-normalized rows are the baseline's, but for two on which its loss is lower and L² is not.
     """
-    printed = _paper.win_rates("2").set_index(["problem", "scheme", "metric"])["paper"]
+    printed = _printed.win_rates("2").values.set_index(["problem", "scheme", "metric"])["paper"]
     rows = []
     for problem in ("allen-cahn", "burgers", "helmholtz"):
         for i, (G, width, depth) in enumerate(GRIDS):
@@ -69,9 +71,16 @@ def test_published_rows_print_the_papers_table_2(command, tmp_path):
     ours = pd.read_csv(io.StringIO(out))
     assert list(ours.columns) == WIN_COLUMNS
     keys = ["scheme", "metric", "problem"]
-    both = ours.merge(_paper.win_rates("2"), on=keys, validate="one_to_one")
+    added = ours["scheme"].str.startswith("power-law(")
+    assert list(dict.fromkeys(ours.loc[added, "scheme"])) == [
+        "power-law(0.25, 1)",
+        "power-law(0.25, 1.75)",
+        "power-law(from other seeds)",
+    ]
+    ours = ours[~added]
+    both = ours.merge(_printed.read("2"), on=keys, validate="one_to_one", suffixes=("", "_printed"))
     assert len(both) == len(ours) == 36
-    assert both["percent"].tolist() == both["paper"].tolist()
+    assert both["percent"].tolist() == both["percent_printed"].tolist()
     assert ours["of"].eq(72).all()
     assert "rows equal the baseline's to the last digit" in errors
 
@@ -85,10 +94,10 @@ def test_published_rows_print_the_papers_table_2(command, tmp_path):
 
 
 def test_the_transcription_holds_the_figures_that_the_text_repeats():
-    one, two = _paper.win_rates("1"), _paper.win_rates("2")
+    one, two = (_printed.read(name).rename(columns={"percent": "paper"}) for name in "12")
     assert (len(one), len(two)) == (60, 36)
-    assert len(_paper.feynman("3")) == len(_paper.feynman("4")) == 60
-    assert set(_paper.feynman("3")["problem"]) == set(FEYNMAN)
+    assert len(_printed.read("3")) == len(_printed.read("4")) == 60
+    assert set(_printed.read("3")["problem"]) == set(FEYNMAN)
     pick = one.set_index(["scheme", "metric", "problem"])["paper"]
     assert pick["glorot", "loss", "f5"] == 72.92
     assert two["paper"].max() == 100.0
@@ -102,9 +111,10 @@ def test_the_transcription_holds_the_figures_that_the_text_repeats():
 
 def test_table_1_counts_what_the_frames_hold(parts):
     runs = parts[0]
-    table = tables.win_table(runs, "1")
+    table = win_table(runs, "1")
     cells = analysis.best_exponents(analysis.representatives(runs))
-    for row in table.tidy[table.tidy["metric"].eq("l2")].itertuples():
+    tidy = table.tidy[~table.tidy["scheme"].str.startswith("power-law(")]
+    for row in tidy[tidy["metric"].eq("l2")].itertuples():
         at = cells[cells["problem"].eq(row.problem)].set_index(["scheme", "G", "width", "depth"])[
             "l2"
         ]
@@ -116,7 +126,7 @@ def test_table_1_counts_what_the_frames_hold(parts):
 
 @pytest.mark.parametrize("format", ["text", "markdown", "latex"])
 def test_partial_tables_say_what_they_are_made_of(parts, format):
-    shown = tables.render(tables.win_table(parts[0].assign(steps=100), "1"), format)
+    shown = tables.render(win_table(parts[0].assign(steps=100), "1"), format)
     told = " ".join(shown.split())
     for words in (
         "no runs of f2, f4, f5; 7 of the paper's 96 architectures; fewer seeds",
@@ -130,13 +140,13 @@ def test_partial_tables_say_what_they_are_made_of(parts, format):
 def test_a_whole_table_does_not_call_itself_partial():
     runs = synthetic.pdes()
     assert len(runs) == 56_808
-    notes = tables.win_table(runs, "2").notes
+    notes = win_table(runs, "2").notes
     assert not any(note.startswith("Partial") for note in notes)
     assert notes[0].endswith("56,808 runs.")
-    assert tables.win_table(runs.iloc[:-1], "2").notes[0] == (
+    assert win_table(runs.iloc[:-1], "2").notes[0] == (
         "Partial: 56,807 of 56,808 runs (1 missing: helmholtz with G 20, width 64, depth 4)."
     )
-    pair = tables.win_table(runs, "2", pair=(0.25, 1.0)).notes
+    pair = win_table(runs, "2", pair=(0.25, 1.0)).notes
     assert pair[0].startswith("Made of 72 architectures")
     assert pair[0].endswith("power-law 3; 5,000 steps: 4,968 runs.")
 
@@ -148,7 +158,7 @@ def test_repeats_do_not_hide_gaps():
     hole &= runs["depth"].eq(3) & runs["scheme"].eq("power-law")
     runs = runs[~runs.index.isin(runs.index[hole][:192])]
     twice = runs.iloc[:266].assign(replicate=1)
-    notes = tables.win_table(pd.concat([runs, twice], ignore_index=True), "2").notes
+    notes = win_table(pd.concat([runs, twice], ignore_index=True), "2").notes
     assert notes[0] == (
         "Partial: 56,616 of 56,808 runs (192 missing: burgers with G 20, width 4, depth 3)."
     )
@@ -158,14 +168,14 @@ def test_repeats_do_not_hide_gaps():
 def test_runs_beyond_the_design_do_not_hide_gaps():
     runs = synthetic.pdes(problems=("burgers",), exponents=[(0.25, 1.0)])
     more = runs[runs["G"].eq(5)].assign(G=7)
-    notes = tables.win_table(pd.concat([runs[runs["G"].ne(5)], more], ignore_index=True), "2").notes
+    notes = win_table(pd.concat([runs[runs["G"].ne(5)], more], ignore_index=True), "2").notes
     assert "48 of the paper's 72 architectures" in notes[0]
 
 
 def test_a_share_of_fewer_architectures_says_of_how_many(parts):
     runs = parts[0]
     few = runs[runs["problem"].ne("f1") | runs["G"].eq(5)]
-    table = tables.win_table(few, "1")
+    table = win_table(few, "1")
     of = few.drop_duplicates(["problem", "G", "width", "depth"]).groupby("problem").size()
     assert (of["f1"], of["f3"]) == (4, 7)
     for row in table.blocks[0][::2]:
@@ -181,7 +191,7 @@ def test_marks_are_the_direction_of_the_test():
     rows.loc[ours, ["loss", "l2"]] = [0.9, 1.1]
     rows.loc[ours[:30], ["loss", "l2"]] = 0.5
     rows.loc[ours[30:35], ["loss", "l2"]] = 2.0
-    table = tables.win_table(rows, "2", tests=True)
+    table = win_table(rows, "2", tests=True)
     assert table.tidy["direction"].tolist()[2] == 1
     assert [line[2].text for line in table.blocks[0]][4:] == ["41.67%", "[31, 53] +++"]
 
@@ -190,18 +200,18 @@ def test_runs_trained_otherwise_do_not_enter(parts):
     runs = parts[0]
     other = runs[runs["G"].eq(5) & runs["width"].eq(8)].assign(steps=10, loss=1e-30, l2=1e-30)
     other = other[other["scheme"].eq("glorot")]
-    table = tables.win_table(pd.concat([runs, other], ignore_index=True), "1")
-    pd.testing.assert_frame_equal(table.tidy, tables.win_table(runs, "1").tidy)
-    assert any("trained otherwise" in n and "steps=10" in n for n in table.notes)
+    table = win_table(pd.concat([runs, other], ignore_index=True), "1")
+    pd.testing.assert_frame_equal(table.tidy, win_table(runs, "1").tidy)
+    assert any("different training settings" in n and "steps=10" in n for n in table.notes)
 
 
 def test_the_paper_beside_ours_with_differences_and_misprints(parts):
-    table = tables.win_table(parts[0], "1", paper=True)
+    table = win_table(parts[0], "1", paper=True)
     row = table.tidy.set_index(["scheme", "metric", "problem"]).loc[("glorot", "loss", "f1")]
     assert row["paper"] == 78.13
     assert row["difference"] == pytest.approx(row["percent"] - 78.13)
     more = synthetic.grid_study(problems=("f4", "f5"), shapes=[(5, 8, 2)], exponents=[(0.25, 1.0)])
-    table = tables.win_table(pd.concat([parts[0], more], ignore_index=True), "1", paper=True)
+    table = win_table(pd.concat([parts[0], more], ignore_index=True), "1", paper=True)
     text = " ".join(tables.render(table).split())
     assert "printed 72.92; the published runs give 65.63 (63 of 96)" in text
     assert "58 of 96 is 60.42" in text
@@ -209,12 +219,12 @@ def test_the_paper_beside_ours_with_differences_and_misprints(parts):
 
 
 def test_lecun_normalized_on_pdes_is_called_a_new_result(parts):
-    notes = " ".join(tables.win_table(parts[1], "2").notes)
+    notes = " ".join(win_table(parts[1], "2").notes)
     assert "LeCun–normalized on PDEs is a new result" in notes
 
 
 def test_latex_uses_booktabs_and_bold_for_the_best(parts):
-    shown = tables.render(tables.win_table(parts[0], "1"), "latex")
+    shown = tables.render(win_table(parts[0], "1"), "latex")
     for piece in (r"\toprule", r"\midrule", r"\bottomrule", r"\textbf{100.00\%}", "f$_1$"):
         assert piece in shown
     assert shown.count("{") == shown.count("}")
@@ -230,7 +240,7 @@ def test_latex_uses_booktabs_and_bold_for_the_best(parts):
 def test_feynman_medians_are_taken_separately_and_ties_are_all_bold():
     runs = synthetic.feynman(problems=("I.6.2", "I.18.4"))
     runs.loc[runs["problem"].eq("I.18.4"), "l2"] = 1.0 + runs["loss"]
-    table = tables.feynman_table(runs, "3")
+    table = feynman_table(runs, "3")
     assert list(table.tidy.columns) == ["problem", "scheme", "loss", "l2"]
     small = runs[runs["G"].eq(5)]
     for row in table.tidy.itertuples():
@@ -246,7 +256,7 @@ def test_feynman_medians_are_taken_separately_and_ties_are_all_bold():
 
 
 def test_feynman_beside_the_paper():
-    table = tables.feynman_table(synthetic.feynman(), "3", paper=True)
+    table = feynman_table(synthetic.feynman(), "3", paper=True)
     assert len(table.tidy) == 60
     row = table.tidy.set_index(["problem", "scheme"]).loc[("II.2.42", "baseline")]
     assert row["loss_paper"] == 1.52e-4
@@ -262,16 +272,16 @@ def test_feynman_beside_the_paper():
 
 
 def test_misprints_are_noted_where_their_problem_is_shown(parts):
-    table = tables.feynman_table(synthetic.feynman(problems=("I.6.2",)), "3", paper=True)
+    table = feynman_table(synthetic.feynman(problems=("I.6.2",)), "3", paper=True)
     assert not any(note.startswith("†") for note in table.notes)
-    notes = tables.win_table(parts[0], "1", paper=True).notes
+    notes = win_table(parts[0], "1", paper=True).notes
     assert not any(note.startswith("†") for note in notes)  # f1 and f3 only
 
 
 def test_a_median_that_is_not_a_number_leaves_the_best_bold():
     runs = synthetic.feynman(problems=("I.6.2",))
     runs.loc[runs["scheme"].eq("baseline"), "l2"] = math.nan
-    table = tables.feynman_table(runs, "3")
+    table = feynman_table(runs, "3")
     assert sum(cell.bold for cell in table.blocks[0][0]) == 2
     assert table.blocks[0][0][2].text == "–"
 
@@ -279,14 +289,14 @@ def test_a_median_that_is_not_a_number_leaves_the_best_bold():
 def test_problems_trained_shorter_than_others_are_marked():
     runs = synthetic.feynman(problems=("I.6.2", "I.12.11", "I.26.2"))
     runs.loc[runs["problem"].ne("I.12.11"), "steps"] = 5
-    table = tables.feynman_table(runs, "3")
+    table = feynman_table(runs, "3")
     assert [row[0].text for row, *_ in table.blocks] == ["I.6.2¶", "I.12.11", "I.26.2¶"]
     note = "¶ I.6.2, I.26.2: trained for 5 steps only, where full length is 2,000."
     assert note in table.notes
     assert "I.6.2, I.26.2 trained for 5 steps where the paper has 2,000" in table.notes[0]
     wins = synthetic.pdes(exponents=[(0.25, 1.0)], shapes=[(5, 8, 2)])
     wins.loc[wins["problem"].eq("burgers"), "steps"] = 2
-    assert [c.text for c in tables.win_table(wins, "2").header[2:]] == [
+    assert [c.text for c in win_table(wins, "2").header[2:]] == [
         "Allen–Cahn",
         "Burgers¶",
         "Helmholtz",
@@ -304,7 +314,7 @@ def test_table_c1_needs_no_store(command):
 
 def test_a_users_study_has_a_table_too(command, tmp_path, parts):
     own = parts[0][parts[0]["problem"].eq("f1")].assign(
-        study="mine", problem="mod:<b>wave</b> & 50% | $x_1$"
+        study="mine", problem="mod:<b>wave<b> & 50% | $x_1$"
     )
     synthetic.write_store(tmp_path / "store", own)
     for format in ("text", "markdown", "latex", "csv"):
@@ -315,7 +325,7 @@ def test_a_users_study_has_a_table_too(command, tmp_path, parts):
     latex = command(
         "table", "1", "--store", tmp_path / "store", "--study", "mine", "--format", "latex"
     )
-    assert r"wave$<$/b$>$ \& 50\% | \$x\_1\$" in latex[1]
+    assert r"wave$<$b$>$ \& 50\% | \$x\_1\$" in latex[1]
 
 
 def test_the_gains_of_a_users_study_are_compared(command, tmp_path):
@@ -352,22 +362,28 @@ def test_another_study_is_not_called_table_1(command, store):
 def test_a_pair_needs_the_power_law(parts):
     runs = parts[0][parts[0]["scheme"].ne("power-law")]
     with pytest.raises(UserError, match="the runs hold none of it"):
-        tables.win_table(runs, "1", pair=(0.25, 1.0))
+        win_table(runs, "1", pair=(0.25, 1.0))
 
 
 def test_the_built_in_studies_are_known():
-    assert tuple(study.names()) == _names.BUILT_IN
+    assert tuple(study.names()) == _design.STUDIES
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("7",), "Unknown table '7'"),
-        (("1", "--study", "nothing"), "has no runs of study 'nothing'. Held: curves-functions"),
+        (
+            ("1", "--study", "nothing"),
+            "has no runs of study 'nothing'. Available: curves-functions",
+        ),
         (("1", "--pair", "0.3,0.3"), "No finished power-law run has exponents 0.3, 0.3"),
         (("1", "--where", "steps=7"), "No run has steps=7. Values of steps: 2000"),
         (("1", "--where", "colour=red"), "'--where' takes COLUMN=VALUE"),
-        (("3", "--study", "functions", "--where", "G=40"), "needs finished runs of small"),
+        (
+            ("3", "--study", "functions", "--where", "G=40"),
+            "needs finished runs of the architecture small",
+        ),
     ],
 )
 def test_mistakes_are_explained_in_a_line(command, store, arguments, words):
@@ -398,11 +414,59 @@ def test_the_region_is_a_table_of_its_own(command, store):
 def test_p_values_are_given_on_request(command, store):
     _, out, _ = command("table", "1", "--store", store, "--format", "csv", "--tests")
     found = pd.read_csv(io.StringIO(out))
-    assert list(found.columns) == [*WIN_COLUMNS, "sign", "rank", "direction"]
+    assert list(found.columns) == [*WIN_COLUMNS, "sign", "rank", "direction", "holm"]
     assert found["sign"].between(0, 1).all()
+    p = found["rank"].fillna(found["sign"])
+    assert (found["holm"] >= p).all()
+    np.testing.assert_allclose(found["holm"], analysis.holm(p))
 
 
 def test_a_table_without_a_baseline_says_why(parts):
     runs = parts[0]
     with pytest.raises(UserError, match="compares schemes with the baseline"):
-        tables.win_table(runs[runs["scheme"].eq("glorot")], "1")
+        win_table(runs[runs["scheme"].eq("glorot")], "1")
+
+
+def test_the_power_law_stands_beside_choices_that_its_runs_did_not_make(parts):
+    table = win_table(parts[0], "1")
+    schemes = list(dict.fromkeys(table.tidy["scheme"]))
+    assert schemes[-4:] == [
+        "power-law",
+        "power-law(0.25, 1)",
+        "power-law(0.25, 1.75)",
+        "power-law(from other seeds)",
+    ]
+    share = table.tidy[table.tidy["metric"].eq("loss")].set_index(["scheme", "problem"])["percent"]
+    for problem in ("f1", "f3"):
+        assert share["power-law(from other seeds)", problem] <= share["power-law", problem]
+    # A fixed pair has the row that `pair` gives the power law.
+    fixed = win_table(parts[0], "1", pair=(0.25, 1.0)).tidy
+    ours = fixed[fixed["scheme"].eq("power-law")].drop(columns="scheme").reset_index(drop=True)
+    beside = table.tidy[table.tidy["scheme"].eq("power-law(0.25, 1)")].drop(columns="scheme")
+    pd.testing.assert_frame_equal(beside.reset_index(drop=True), ours)
+    text = " ".join(table.notes)
+    assert "chosen on the same runs that judge it" in text
+    assert "chosen out of sample" in text
+    one_seed = win_table(parts[0][parts[0]["seed"].eq(0)], "1")
+    assert "power-law(from other problems)" in set(one_seed.tidy["scheme"])
+
+
+def test_divergence_is_a_loss_except_in_the_paper_s_tables(parts):
+    runs = parts[0].copy()
+    lost = runs["scheme"].eq("glorot") & runs["G"].ne(40)
+    runs.loc[lost, ["status", "loss", "l2"]] = ["diverged", np.nan, np.nan]
+    paper, own = win_table(runs, "1"), win_table(runs, "1", study="mine")
+    count = lambda table: table.tidy.set_index(["scheme", "metric", "problem"])["of"]  # noqa: E731
+    assert count(paper)["glorot", "loss", "f1"] == 1
+    assert count(own)["glorot", "loss", "f1"] == 7
+    for table, rule in ((paper, "left out (the paper's rule)"), (own, "count as losses")):
+        (note,) = [n for n in table.notes if n.startswith("Diverged runs")]
+        assert f"Glorot {int(lost.sum())} of {int(runs['scheme'].eq('glorot').sum())}" in note
+        assert rule in note
+
+
+def test_a_slice_names_what_was_kept(parts):
+    short = parts[0][parts[0]["G"].eq(5)].assign(steps=10)
+    notes = win_table(pd.concat([parts[0], short], ignore_index=True), "1").notes
+    (note,) = [n for n in notes if n.startswith("Shown: ")]
+    assert "runs with steps=2000" in note

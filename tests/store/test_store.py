@@ -124,7 +124,6 @@ def test_missing_tells_what_is_left(tmp_path):
         store.add(specs[3], Outcome("failed", reason="memory"))
         assert store.missing(specs) == [specs[0], specs[2], specs[4]]
         assert store.missing(specs, retry_failed=True) == [specs[0], *specs[2:]]
-        assert store.failed(specs) == [specs[3]]
 
 
 def test_a_finished_run_is_never_changed(tmp_path):

@@ -1,6 +1,6 @@
 """A driver to be killed: runs the plan of the tests with a stand-in for training.
 
-python study_driver.py STORE RUNNER
+python study_driver.py STORE RUNNER [ray]
 """
 
 import sys
@@ -19,11 +19,14 @@ AXES = Axes(
 
 
 def plan():
-    """Two functions, two architectures, 32 starts of each: 128 runs."""
+    """Two functions, two architectures, 32 initializations of each: 128 runs."""
     return study.plan(study.get("functions"), axes=AXES)
 
 
 if __name__ == "__main__":
     _batch._MOST_RUNS = 4
-    directory, runner = sys.argv[1:]
-    study.run(plan(), directory, executor=lambda: study.LocalExecutor(2, runner=runner))
+    directory, runner, *ray = sys.argv[1:]
+    if ray:
+        study.run(plan(), directory, executor=lambda: study.RayExecutor(workers=2, runner=runner))
+    else:
+        study.run(plan(), directory, executor=lambda: study.LocalExecutor(2, runner=runner))

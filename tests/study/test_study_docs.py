@@ -27,9 +27,10 @@ def test_the_cluster_scripts_are_bash(number, tmp_path):
 def test_the_study_file_is_a_study(tmp_path, monkeypatch):
     (declared,) = blocks("study-files.md", "toml")
     path = tmp_path / "gains.toml"
-    path.write_text(declared.replace("mypackage.problems:wave", "study_problem:wave"))
+    declared = declared.replace("mypackage.problems:wave", "study_problem:wave")
+    path.write_text(declared.replace("mypackage.schemes:Shrunk", "study_problem:Shrunk"))
     found = study.get(path)
-    # 4 architectures × 2 rates × 2 schedules × (5 + 3 · 3 + 4 · 5) on each problem
-    assert len(found.specs()) == 3 * 4 * 4 * 34
+    # 4 architectures × 2 rates × 2 schedules × (5 + 3 · 3 + 4 · 5 + 2) on each problem
+    assert len(found.specs()) == 3 * 4 * 4 * 36
     assert {spec.steps for spec in study.plan(found, "smoke").specs} == {10}
     assert {spec.problem for spec in study.plan(found, "quick").specs} == {"f1"}

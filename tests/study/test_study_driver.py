@@ -22,7 +22,7 @@ def failing(kind, plan, directory, notes):
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("crashing_at_seed_3", "worker killed by signal 9 (SIGKILL; often for want of memory)"),
+        ("crashing_at_seed_3", "worker killed by signal 9 (SIGKILL; often out of memory)"),
         ("raising_at_seed_3", "MemoryError: no room for seed 3"),
     ],
 )
@@ -198,8 +198,8 @@ def test_an_interrupt_right_after_the_writing_counts_nothing_twice(
             plan, tmp_path, executor=lambda: InlineExecutor("study_fake:train"), watcher=notes
         )
     with Store.open(tmp_path) as store:
-        [(done,)] = store.query("SELECT done FROM sessions")
-        assert done == len(store) > 0
+        (session,) = store.sessions().values()
+        assert session.done == len(store) > 0
 
 
 def test_a_run_that_goes_on_knows_the_best_so_far(plan, tmp_path, notes):
@@ -222,9 +222,9 @@ def test_a_full_disk_stops_the_study_and_loses_nothing(
     connect = module.connect_writer
 
     def cramped(path):
-        connection = connect(path)
+        connection, upgraded = connect(path)
         connection.execute("PRAGMA max_page_count = 40")
-        return connection
+        return connection, upgraded
 
     monkeypatch.setattr(module, "connect_writer", cramped)
     with pytest.raises(StoreError, match="No room left to write"):

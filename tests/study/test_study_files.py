@@ -6,8 +6,9 @@ import pytest
 
 from kandle import study
 from kandle._errors import UserError
-from kandle.study._builtin import DECLARATIONS
+from kandle.paper import STUDIES
 from kandle.study._declare import declare
+from kandle.study._registry import draws_names
 
 WHOLE = """
 name = "mine"
@@ -122,8 +123,8 @@ def test_optimizers_told_twice_make_a_run_once(write):
 
 
 def test_built_in_studies_are_of_the_same_form():
-    for name, declaration in DECLARATIONS.items():
-        assert declare({"name": name, **declaration}) == study.get(name)
+    for name, declaration in STUDIES.items():
+        assert declare({"name": name, **declaration}, draws=draws_names()) == study.get(name)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_built_in_studies_are_of_the_same_form():
         ('draws = "one"', "{file}: 'draws' must be one of 'independent', 'published'"),
         ('rba = "of"', "{file}: 'rba' must be one of 'published', 'text', 'off'"),
         ("domain = [1, -1]", "{file}: 'domain' must be two finite numbers, the lower first"),
-        ('architectures = ["small"]', "'grids' cannot stand beside 'architectures'"),
+        ('architectures = ["small"]', "'grids' and 'architectures' exclude each other"),
         (
             'residual = "siluu"',
             "{file}: 'residual': Unknown residual function 'siluu'. Did you mean 'silu'?",

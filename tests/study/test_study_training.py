@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -15,10 +16,13 @@ import pandas as pd
 import pytest
 from study_rows import assert_same, rows
 
-from kandle import init, study
+from kandle import init, paper, problems, study
+from kandle._errors import UserError
 from kandle.cli import _study
-from kandle.store import Store
-from kandle.study import Axes, InlineExecutor, LocalExecutor
+from kandle.report import _names
+from kandle.report.figures._style import line_style
+from kandle.store import Outcome, Store
+from kandle.study import Axes, CostModel, InlineExecutor, LocalExecutor
 from kandle.train import Architecture, train
 
 TINY = Axes(
@@ -86,11 +90,12 @@ def test_one_batch_or_many_in_this_process_or_others_give_the_same_rows(
 
 
 def test_ray_gives_the_same_rows(trained, tmp_path, notes, ray_cluster):
-    plan = study.plan(study.get("functions"), axes=TINY)
+    few = replace(TINY, schemes=("baseline", "glorot"))
+    plan = study.plan(study.get("functions"), axes=few)
     study.run(
         plan, tmp_path, executor=lambda: study.RayExecutor(ray_cluster.address), watcher=notes
     )
-    assert_same(rows(tmp_path), rows(trained))
+    assert_same(rows(tmp_path), rows(trained, {spec.identity for spec in plan.specs}))
 
 
 def test_shards_merged_by_the_program_give_the_same_rows(trained, tmp_path):
@@ -127,7 +132,7 @@ def test_conflicts_are_reported_and_the_exit_code_says_so(trained, tmp_path):
     assert "12 runs added" in done.stdout
     done = kandle("study", "merge", trained, "--store", tmp_path / "other", check=False)
     assert done.returncode == 1
-    assert "1 runs differ from those stored and were left out" in done.stderr
+    assert "1 runs differ from those stored and were not added" in done.stderr
 
 
 def test_status_export_and_import(trained, tmp_path):
@@ -180,6 +185,88 @@ gain = [1.0, 2.0]
     assert set(frame["problem"]) == {"mine:wave"}
 
 
+OWN_SCHEME = """
+from dataclasses import dataclass
+from kandle.init import Glorot, Scheme
+
+@dataclass(frozen=True)
+class Scaled(Scheme):
+    factor: float = 1.0
+    name = "scaled"
+    color = "#AA3377"
+
+    @property
+    def label(self):
+        return f"{self.factor:g} times Glorot"
+
+    def scales_from_moments(self, n_in, n_out, moments):
+        sigma_r, sigma_b = Glorot().scales_from_moments(n_in, n_out, moments)
+        return self.factor * sigma_r, self.factor * sigma_b
+"""
+
+
+def test_an_own_scheme_in_a_study_file_and_as_an_option(tmp_path):
+    (tmp_path / "mine.py").write_text(OWN_SCHEME)
+    (tmp_path / "mine.toml").write_text(
+        """
+problems = ["f1"]
+architectures = [{ G = 3, width = 2, depth = 1 }]
+steps = 5
+schemes = ["glorot", { name = "mine:Scaled", seeds = 1, factor = [1.0, 2.0] }]
+"""
+    )
+    kandle(
+        *("study", "run", "mine.toml", "--seeds", 1, "--store", "store", "--workers", 1),
+        cwd=tmp_path,
+    )
+    options = ["--schemes", "mine:Scaled", "--seeds", 1, "--store", "store", "--workers", 1]
+    kandle("study", "run", "functions", *OPTIONS, *options, cwd=tmp_path)
+    # What is stored can be read without the module.
+    (tmp_path / "mine.py").write_text("raise RuntimeError")
+    with Store.open(tmp_path / "store") as store:
+        frame = store.frame("mine").set_index(["scheme", "settings"])["loss"]
+        losses = [frame["mine:Scaled", f'{{"factor":{factor}}}'] for factor in ("1.0", "2.0")]
+        assert losses[0] == frame["glorot", ""] != losses[1]
+        assert store.schemes() == {
+            ("mine:Scaled", ""): ("1 times Glorot", "#AA3377"),
+            ("mine:Scaled", '{"factor":1.0}'): ("1 times Glorot", "#AA3377"),
+            ("mine:Scaled", '{"factor":2.0}'): ("2 times Glorot", "#AA3377"),
+        }
+        assert set(store.frame("functions")["scheme"]) == {"mine:Scaled"}
+    # Tables and figures use the stored label and color, without the module.
+    with Store.open(tmp_path / "store") as store:
+        _names.use_looks(store.schemes())
+    assert _names.scheme("mine:Scaled(factor=2)") == "Scaled (factor=2)"
+    assert line_style("mine:Scaled")[0] == "#AA3377"
+    kandle("study", "status", "--store", "store", cwd=tmp_path)
+    kandle("study", "export", "--store", "store", "--out", "rows.csv", cwd=tmp_path)
+    kandle("study", "import", "rows.csv", "--store", "copy", cwd=tmp_path)
+    kandle("study", "merge", "store", "--store", "merged", cwd=tmp_path)
+    with Store.open(tmp_path / "merged") as merged, Store.open(tmp_path / "store") as store:
+        assert merged.schemes() == store.schemes()
+        assert merged.frame().equals(store.frame())
+
+
+@pytest.mark.parametrize("problem", ["evil:thing", "evil"])
+def test_importing_rows_never_runs_code(tmp_path, problem):
+    (tmp_path / "evil.py").write_text("open('ran', 'w')\n")
+    (tmp_path / "rows.csv").write_text(
+        "study,problem,scheme,G,width,depth,seed,steps,loss,l2\n"
+        f"mine,{problem},evil:Scheme,5,8,2,0,100,0.5,0.5\n"
+    )
+    done = kandle("study", "import", "rows.csv", "--store", "store", cwd=tmp_path, check=False)
+    assert not (tmp_path / "ran").exists()
+    if problem == "evil":
+        assert done.returncode == 2
+        assert "row 1: Unknown problem 'evil'" in done.stderr
+    else:
+        assert done.returncode == 0, done.stderr
+        kandle("study", "status", "--store", "store", cwd=tmp_path)
+        kandle("study", "export", "--store", "store", "--out", "copy.csv", cwd=tmp_path)
+        kandle("study", "merge", "store", "--store", "merged", cwd=tmp_path)
+        assert not (tmp_path / "ran").exists()
+
+
 def test_a_pde_trains_with_its_weights_and_reference(tmp_path, notes):
     axes = Axes(
         problems=("allen-cahn",), architectures=((3, 2, 1),), schemes=("glorot",), seeds=1, steps=3
@@ -203,8 +290,8 @@ def test_draws_of_the_layers_are_an_axis(tmp_path, notes):
         shape = Architecture(width=2, depth=1, grid=3)
         start = (init.PowerLaw(0.25, 1.0) if scheme == "power-law" else scheme, 0)
         by_hand = [
-            train("f1", shape, [start], steps=6, draws=draws)[0].loss
-            for draws in ("independent", "published")
+            train(problem, shape, [start], steps=6, sampler=sampler)[0].loss
+            for problem, sampler in (("f1", None), paper.published_draws(problems.get("f1")))
         ]
         assert losses == by_hand
         assert losses[0] != losses[1]
@@ -283,6 +370,67 @@ def test_misuse_is_told_in_a_line_with_exit_code_2(tmp_path, arguments, message)
     assert not (tmp_path / "s").exists()
 
 
+def test_a_terminal_without_the_characters_ends_no_command(tmp_path):
+    (tmp_path / "mine.toml").write_text(
+        'description = "3 × 3 – ok"\nproblems = ["f1"]\narchitectures = ["small"]\nsteps = 2\n'
+        'schemes = [{ name = "glorot", seeds = 1 }]\n'
+    )
+    plain = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0"}
+    done = kandle(
+        *("study", "run", "mine.toml", "--store", "étude", "--workers", 1),
+        cwd=tmp_path,
+        env=plain,
+    )
+    assert re.search(r"1 of 1 runs are stored in \?+tude", done.stdout)
+    done = kandle("study", "status", "--store", "nö", cwd=tmp_path, env=plain, check=False)
+    assert done.returncode == 2
+    assert r"There is no store at n\udc" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nb", "a\0b", "a/b", "..\\b", " a", "a\u202eb"])
+def test_names_with_control_characters_or_separators_are_refused(tmp_path, name):
+    row = {"study": "s", "problem": "f1", "scheme": "glorot", "machine": "m"}
+    rest = {"G": 5, "width": 8, "depth": 2, "seed": 0, "steps": 7, "loss": 0.5, "l2": 0.5}
+    for column in row:
+        pd.DataFrame([{**row, **rest, column: name}]).to_parquet(tmp_path / "rows.parquet")
+        with pytest.raises(UserError, match=f"row 1: '{column}' must be a name"):
+            study.read_file(tmp_path / "rows.parquet")
+    quoted = json.dumps(name)
+    for key in ("name", "problems", "schemes"):
+        value = quoted if key == "name" else f"[{quoted}]"
+        keys = {"problems": '["f1"]', "schemes": '["glorot"]', "architectures": '["small"]'}
+        text = "\n".join(f"{k} = {v}" for k, v in {**keys, key: value}.items())
+        (tmp_path / "study.toml").write_text(text)
+        with pytest.raises(UserError, match=r"must be a (name|list)"):
+            study.get(tmp_path / "study.toml")
+
+
+def test_a_received_store_with_hostile_names_is_shown_safely(tmp_path):
+    hostile = "x\x1b]0;owned\x07\ny"
+    spec = study.RunSpec(hostile, hostile, hostile, 5, 8, 2, 0)
+    with Store.open(tmp_path / "store", "w") as store:
+        store.add(spec, Outcome("failed", reason=hostile, machine=hostile))
+    shown = kandle("study", "status", "--store", tmp_path / "store").stdout
+    kandle("study", "export", "--store", tmp_path / "store", "--out", tmp_path / "rows.csv")
+    for text in (shown, (tmp_path / "rows.csv").read_text()):
+        assert "\x1b" not in text
+        assert r"x\x1b]0;owned\x07\ny" in text
+    done = kandle(
+        *("study", "export", "--store", tmp_path / "store", "--out", tmp_path / "rows.csv"),
+        *("--study", "\x1b"),
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "\x1b" not in done.stderr
+
+
+def test_a_refused_import_leaves_no_store(tmp_path):
+    (tmp_path / "rows.csv").write_text("study,problem\na,b\n")
+    done = kandle("study", "import", "rows.csv", "--store", "store", cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert not (tmp_path / "store").exists()
+
+
 @pytest.mark.parametrize(
     "given",
     [
@@ -301,7 +449,8 @@ def test_the_command_to_go_on_says_all_that_was_said(given):
 
 def test_killed_in_the_midst_of_training_nothing_changes(tmp_path, notes):
     """Workers that really train are killed, and the rows are those of an undisturbed run."""
-    plan = study.plan(study.get("functions"), "paper", replace(TINY, steps=400, widths=(2, 3, 4)))
+    axes = replace(TINY, steps=400, widths=(2, 3), schemes=("baseline", "power-law"))
+    plan = study.plan(study.get("functions"), "paper", axes)
     quiet, disturbed = tmp_path / "quiet", tmp_path / "disturbed"
     study.run(plan, quiet, executor=lambda: LocalExecutor(2), watcher=notes)
     executor, ended, killed = LocalExecutor(2), threading.Event(), []
@@ -341,13 +490,19 @@ def test_ctrl_c_stops_within_seconds_and_tells_how_to_go_on(tmp_path):
     _, stderr = process.communicate(timeout=15)
     assert process.returncode == 130
     assert "Stopped: 0 of 4,208 runs are stored" in stderr
-    assert "Go on with: kandle study run functions --scale paper --problems f1 --widths 8" in stderr
+    assert (
+        "Resume with: kandle study run functions --scale paper --problems f1 --widths 8" in stderr
+    )
 
 
 def test_calibration_tells_core_hours():
-    told = kandle(
-        "study", "plan", "functions", *OPTIONS, "--widths", "2,4", "--calibrate", "--json"
-    ).stdout
-    found = json.loads(told)
-    assert 0 < found["core_hours"] < 1
-    assert found["step_seconds"]["function"] >= 0
+    options = [*OPTIONS, "--widths", "2,4"]
+    found = json.loads(
+        kandle("study", "plan", "functions", *options, "--calibrate", "--json").stdout
+    )
+    rates = found["step_seconds"]
+    slower = rates["function"] / CostModel().function
+    model = CostModel(**rates, normalized=slower * CostModel().normalized)
+    specs = study.plan(study.get("functions"), axes=replace(TINY, widths=(2, 4))).specs
+    seconds = sum(map(model.run, specs))
+    assert found["core_hours"] == pytest.approx(seconds / 3600, rel=1e-3)

@@ -1,16 +1,18 @@
-"""Optimizers and schedules by name."""
+"""Optimizers and schedules by name, and Optax transformations as they are."""
 
 import inspect
 import json
 import types
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
 from kandle._errors import UserError
-from kandle.train import OPTIMIZERS, SCHEDULES, Architecture, Optimizer, train
+from kandle.train import OPTIMIZERS, SCHEDULES, Architecture, Optimizer, trace_count, train
 
 EXPONENTIAL = {"name": "exponential", "factor": 0.9, "every": 50}
 
@@ -32,7 +34,7 @@ def test_dict_round_trip_is_the_identity(optimizer):
     assert again.to_dict() == optimizer.to_dict()
 
 
-@pytest.mark.filterwarnings("ignore")  # of names that are to go
+@pytest.mark.filterwarnings("ignore")  # Optax deprecates some names
 def test_all_of_optax_is_there_by_name():
     assert {"adam", "adamw", "sgd", "lbfgs", "nadam", "polyak_sgd"} <= OPTIMIZERS.keys()
     for name in dir(optax):
@@ -46,16 +48,16 @@ def test_all_of_optax_is_there_by_name():
             assert name.removesuffix("_schedule") in SCHEDULES
 
 
-@pytest.mark.filterwarnings("ignore")  # Optax's own, of names that are to go
+@pytest.mark.filterwarnings("ignore")  # Optax deprecates some names
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_optimizer_makes_an_update(name):
     Optimizer(name).try_out()
 
 
 def test_steps_of_a_piecewise_schedule_survive_a_file():
-    made = Optimizer(schedule={"name": "piecewise_constant", "boundaries_and_scales": {5: 0.1}})
-    again = Optimizer(**json.loads(json.dumps(made.to_dict())))
-    assert again == made
+    first = Optimizer(schedule={"name": "piecewise_constant", "boundaries_and_scales": {5: 0.1}})
+    again = Optimizer(**json.loads(json.dumps(first.to_dict())))
+    assert again == first
     rate = again.rate()
     assert callable(rate)
     np.testing.assert_allclose([rate(4), rate(6)], [1e-3, 1e-4], rtol=1e-6)
@@ -70,6 +72,29 @@ def test_a_training_takes_an_optimizer_by_its_name(given):
     assert one.loss == other.loss
     with pytest.raises(UserError, match="field of Optimizer 'rate'"):
         train("f1", shape, [("glorot", 0)], steps=3, optimizer={"rate": 1})
+
+
+def test_a_training_takes_any_optax_transformation():
+    shape = Architecture(width=2, depth=1, grid=3)
+    options = {"steps": 5, "dtype": "float64", "curve": "all"}
+    chain = optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(0.01))
+    plain = optax.sgd(0.01)
+    named, given, clipped = (
+        train("f1", shape, [("glorot", 0)], optimizer=optimizer, **options)[0]
+        for optimizer in (Optimizer("sgd", 0.01), plain, chain)
+    )
+    np.testing.assert_array_equal(given.curve_loss, named.curve_loss)
+    assert clipped.curve_loss[-1] < clipped.curve_loss[0]
+
+    before = trace_count()
+    train("f3", shape, [("glorot", 1)], optimizer=plain, **options)
+    assert trace_count() == before, "the same transformation must reuse its compiled program"
+
+
+def test_a_transformation_that_does_not_work_is_an_error_before_the_training():
+    broken = optax.GradientTransformation(lambda w: (), lambda g, s, p=None: 1 / 0)
+    with pytest.raises(UserError, match="transformation given as 'optimizer' does not work"):
+        train("f1", Architecture(2, 1, 3), [("glorot", 0)], steps=1, optimizer=broken)
 
 
 @pytest.mark.parametrize(("factor", "every"), [(0.9, 50), (0.85, 100)])
@@ -127,7 +152,21 @@ def test_errors_name_the_argument(arguments, message):
 
 
 def test_lbfgs_searches_along_its_direction():
-    assert Optimizer("lbfgs").build().update is not None
+    """By default the step satisfies the strong Wolfe conditions; without a search it is fixed."""
+
+    def f(w):
+        return jnp.sum(w**4)
+
+    weight = jnp.array([1.0])
+    value, slope = jax.value_and_grad(f)(weight)
+    searching = Optimizer("lbfgs").build()
+    extra = {"value": value, "grad": slope, "value_fn": f}
+    update: Any
+    update, _ = searching.update(slope, searching.init(weight), weight, **extra)
+    after, slope_after = jax.value_and_grad(f)(weight + update)
+    assert after <= value + 1e-4 * jnp.vdot(slope, update)
+    assert abs(jnp.vdot(slope_after, update)) <= 0.9 * abs(jnp.vdot(slope, update))
+
     fixed = Optimizer("lbfgs", learning_rate=0.5, arguments={"linesearch": None}).build()
     state = fixed.init(jnp.array([1.0]))
     (update,), _ = fixed.update(

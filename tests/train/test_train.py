@@ -175,7 +175,7 @@ def test_results_are_in_the_members_order_and_weights_only_when_asked(tiny, smal
     assert len({result.loss for result in together}) == len(members)
 
 
-def test_members_start_as_the_architecture_says(tiny, small):
+def test_members_are_initialized_as_by_the_architecture(tiny, small):
     started = []
     train(
         tiny,
@@ -222,7 +222,7 @@ def test_prediction_keeps_frozen_statistics():
     np.testing.assert_array_equal(predict(model, x)[:5], predict(model, x[:5]))
 
 
-def test_a_start_adapted_to_the_data(tiny, small):
+def test_an_initialization_adapted_to_the_data(tiny, small):
     """The scheme's spread is that of the hidden values on the training data, before any update."""
     spreads = {}
     for scheme in (init.Quiet(), init.Quiet(spread=0.4)):
@@ -314,7 +314,7 @@ def vars_of(problem):
     return {f.name: getattr(problem, f.name) for f in dataclasses.fields(problem)}
 
 
-# --- on the way --------------------------------------------------------------------------------
+# --- checkpoints and progress --------------------------------------------------------------------
 
 
 def test_checkpoints_see_models_and_attention(poisson, small):
@@ -366,15 +366,15 @@ def test_chunks_and_checkpoints_do_not_change_a_training(tiny, small):
     np.testing.assert_array_equal(whole.curve_loss, cut.curve_loss)
 
 
-def test_progress_is_told(tiny, small):
-    told = []
+def test_progress_is_reported(tiny, small):
+    calls = []
     members = [("glorot", 0), ("lecun-normalized", 0)]
-    train(tiny, small, members, steps=20, progress=lambda *a: told.append(a))
-    done = [t[0] for t in told]
+    train(tiny, small, members, steps=20, progress=lambda *a: calls.append(a))
+    done = [call[0] for call in calls]
     assert done == sorted(done)
     assert done[-1] == 40
-    assert {t[1] for t in told} == {40}
-    assert all(losses.shape == (1,) for _, _, losses in told)
+    assert {call[1] for call in calls} == {40}
+    assert all(losses.shape == (1,) for _, _, losses in calls)
 
 
 def test_nothing_is_shown_when_nobody_watches(tiny, small, capsys):

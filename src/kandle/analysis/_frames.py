@@ -28,6 +28,7 @@ TRAINING = (
     "residual",
     "bias",
     "draws",
+    "basis",
 )
 VARIANT = ("scheme", "alpha", "beta")
 # What an exported row may tell of a scheme beside its exponents.
@@ -76,11 +77,12 @@ def distinct(runs: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Choice:
-    """Runs that were trained alike, and in words what was left out because it was trained
-    otherwise."""
+    """Runs that were trained alike, which ways of training they are (if there were several), and
+    what was left out because it was trained differently."""
 
     runs: pd.DataFrame
     left_out: tuple[str, ...]
+    kept: tuple[str, ...] = ()
 
 
 def trained_alike(runs: pd.DataFrame) -> Choice:
@@ -95,10 +97,10 @@ def trained_alike(runs: pd.DataFrame) -> Choice:
     by scheme.
     """
     runs = check(runs).reset_index(drop=True)
-    common, left = _principal(runs, ["problem"], [c for c in TRAINING if c in runs.columns])
+    common, left, kept = _principal(runs, ["problem"], [c for c in TRAINING if c in runs.columns])
     own = [c for c in _SCHEME_OPTIONS if c in runs.columns]
-    alike, also_left = _principal(common, ["problem", "scheme"], own)
-    return Choice(alike, (*left, *also_left))
+    alike, also_left, also_kept = _principal(common, ["problem", "scheme"], own)
+    return Choice(alike, (*left, *also_left), (*kept, *also_kept))
 
 
 def full_length(problems: pd.Series) -> pd.Series:
@@ -118,10 +120,10 @@ def groups(frame: pd.DataFrame) -> pd.Series:
 
 def _principal(
     runs: pd.DataFrame, within: list[str], columns: list[str]
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
+) -> tuple[pd.DataFrame, tuple[str, ...], tuple[str, ...]]:
     varying = [c for c in columns if runs[c].nunique(dropna=False) > 1]
     if not varying:
-        return runs, ()
+        return runs, (), ()
     steps = runs["steps"] if "steps" in runs.columns else pd.Series(0, index=runs.index)
     table = pd.DataFrame(
         {
@@ -133,6 +135,7 @@ def _principal(
     )
     keep = pd.Series(False, index=runs.index)
     left: list[str] = []
+    kept: list[str] = []
     for names, rows in runs.groupby(within, sort=False):
         part = table.loc[rows.index]
         score = part.groupby("way").agg(
@@ -144,12 +147,14 @@ def _principal(
         order = score.sort_values(list(score.columns), kind="stable").index
         keep[rows.index] = part["way"].eq(order[-1])
         label = " ".join(str(name) for name in names)
-        for other in order.drop(order[-1]).sort_values():
-            example = rows.loc[part["way"].eq(other), varying].iloc[0]
-            told = ", ".join(_told(c, example[c]) for c in varying)
-            left.append(f"{label}: {score.at[other, 'count']} runs with {told}")
-    return runs[keep], tuple(left)
+        if len(order) > 1:
+            for way in order.sort_values():
+                example = rows.loc[part["way"].eq(way), varying].iloc[0]
+                settings = ", ".join(_setting(c, example[c]) for c in varying)
+                words = f"{label}: {score.at[way, 'count']} runs with {settings}"
+                (kept if way == order[-1] else left).append(words)
+    return runs[keep], tuple(left), tuple(kept)
 
 
-def _told(column: str, value: object) -> str:
+def _setting(column: str, value: object) -> str:
     return f"no {column}" if value == "" or value is None or value != value else f"{column}={value}"

@@ -1,5 +1,6 @@
-"""From seeds to one result a variant: nearest-to-median runs, medians, best exponents."""
+"""From seeds to one result per variant: nearest-to-median runs, medians, best exponents."""
 
+import numpy as np
 import pandas as pd
 
 from kandle.analysis._frames import ARCHITECTURE, VARIANT, distinct, finished, power_law
@@ -7,21 +8,30 @@ from kandle.analysis._frames import ARCHITECTURE, VARIANT, distinct, finished, p
 CELL = ("problem", *ARCHITECTURE, *VARIANT)
 
 
-def representatives(runs: pd.DataFrame) -> pd.DataFrame:
-    """The run of each cell whose loss is nearest the median loss over finished runs, with its own
-    L².
+def representatives(runs: pd.DataFrame, *, diverged_as_inf: bool = False) -> pd.DataFrame:
+    """The run of each cell whose loss is nearest the median loss over finished runs, with its L².
 
     Of n finished losses sorted upwards the nearest to the median is the middle one when n is odd;
     when n is even the two middle ones are equally near, and the lower is taken. Both are number (n
     - 1) // 2, counted from 0, which needs no arithmetic on the losses and so cannot be upset by
     rounding. Cells without a finished run are left out.
 
-    A row is a run of the input with `runs` (finished) and `attempted` beside it.
+    With `diverged_as_inf`, diverged runs count with an infinite loss and L², so that a scheme which
+    diverges loses. The published results leave them out, which is the default.
+
+    Each row is a run of the input with the columns `runs` (counted) and `attempted` added.
     """
     cell = list(CELL)
     unique = distinct(runs)
     attempted = unique.groupby(cell, dropna=False).size().rename("attempted")
-    done = finished(unique).sort_values([*cell, "loss", "seed"], kind="stable")
+    if diverged_as_inf:
+        lost = unique["status"].eq("diverged")
+        infinite = {c: unique[c].astype(float).mask(lost, np.inf) for c in ("loss", "l2")}
+        done = unique.assign(**infinite)
+        done = done[lost | done.index.isin(finished(unique).index)]
+    else:
+        done = finished(unique)
+    done = done.sort_values([*cell, "loss", "seed"], kind="stable")
     groups = done.groupby(cell, dropna=False)
     middle = groups.cumcount().eq((groups["loss"].transform("size") - 1) // 2)
     kept = done[middle].assign(runs=groups["loss"].transform("size")[middle])

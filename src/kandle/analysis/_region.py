@@ -13,7 +13,7 @@ import pandas as pd
 
 from kandle.analysis._frames import ARCHITECTURE, power_law
 from kandle.analysis._medians import CELL, representatives
-from kandle.analysis._uncertainty import median_interval, signed_rank_test
+from kandle.analysis._uncertainty import holm, median_interval, signed_rank_test
 
 
 def favourable_region(runs: pd.DataFrame, tolerance: float = 2.0) -> pd.DataFrame:
@@ -24,15 +24,20 @@ def favourable_region(runs: pd.DataFrame, tolerance: float = 2.0) -> pd.DataFram
     tried is unknown there and is judged by the other settings. A pair tried on fewer than half the
     settings cannot lead.
 
-    Columns: alpha, beta, settings (tried), regret (median, decades), ratio (median of
-    L(p)/L(leader)), low, high (bootstrap), p (signed-rank against the leader), inside, certain;
-    the leader is the row with ratio 1 and comes first, the others by rising regret.
+    Settings on which most pairs are within `tolerance` of the best are left out: they cannot tell
+    pairs apart. No pair is certain from one seed.
+
+    Columns: alpha, beta, settings (tried), seeds, regret (median, decades), ratio (median of
+    L(p)/L(leader)), low, high (95% interval), p (signed-rank against the leader), holm (adjusted),
+    inside, certain. The leader is the row with ratio 1 and comes first, the others by rising
+    regret.
     """
-    losses = _losses(runs)
-    columns = ["alpha", "beta", "settings", "regret", "ratio", "low", "high", "p"]
+    losses, seeds = _losses(runs)
+    columns = ["alpha", "beta", "settings", "seeds", "regret", "ratio", "low", "high", "p"]
     if losses.empty:
-        return pd.DataFrame(columns=[*columns, "inside", "certain"])
+        return pd.DataFrame(columns=[*columns, "holm", "inside", "certain"])
     logs = losses.clip(lower=np.finfo(float).tiny).transform(np.log10)
+    logs = logs[_telling(logs, tolerance)]
     regret = logs.sub(logs.min(axis=1), axis=0).dropna(how="all")
     # A setting on which nothing finished tells no pair from another: inf - inf is dropped above.
     middle, tried = regret.median(axis=0), regret.notna().sum(axis=0)
@@ -47,6 +52,7 @@ def favourable_region(runs: pd.DataFrame, tolerance: float = 2.0) -> pd.DataFram
                 "alpha": pair[0],
                 "beta": pair[1],
                 "settings": int(tried[pair]),
+                "seeds": int(seeds[pair]),
                 "regret": float(middle[pair]),
                 "ratio": float(10.0 ** _middle(gaps)),
                 "low": 10.0**low,
@@ -55,7 +61,31 @@ def favourable_region(runs: pd.DataFrame, tolerance: float = 2.0) -> pd.DataFram
             }
         )
     region = pd.DataFrame(rows, columns=columns)
-    return region.assign(inside=region["ratio"] <= tolerance, certain=region["high"] <= tolerance)
+    # One seed does not show how much a pair varies, however many settings there are.
+    certain = (region["high"] <= tolerance) & (region["seeds"] > 1)
+    inside = region["ratio"] <= tolerance
+    return region.assign(holm=holm(region["p"].to_numpy()), inside=inside, certain=certain)
+
+
+def trivial_settings(runs: pd.DataFrame, tolerance: float = 2.0) -> int:
+    """How many settings cannot tell pairs apart: most pairs are within `tolerance` of the best."""
+    losses, _ = _losses(runs)
+    if losses.empty:
+        return 0
+    return int(
+        (~_telling(losses.clip(lower=np.finfo(float).tiny).transform(np.log10), tolerance)).sum()
+    )
+
+
+def _telling(logs: pd.DataFrame, tolerance: float) -> pd.Series:
+    """Settings on which the median pair is worse than the best by more than `tolerance`.
+
+    Where most pairs are equally good, any pair looks favourable; such settings would outvote the
+    others. If all are like that, all are kept.
+    """
+    gap = logs.sub(logs.min(axis=1), axis=0).median(axis=1)
+    telling = gap.isna() | (gap > np.log10(tolerance))
+    return telling if telling.any() else ~telling
 
 
 def _gaps(ours: pd.Series, leaders: pd.Series) -> np.ndarray:
@@ -78,14 +108,16 @@ def _middle(gaps: np.ndarray) -> float:
     return float(0.5 * (low + high)) if np.isfinite(low) and np.isfinite(high) else float(high)
 
 
-def _losses(runs: pd.DataFrame) -> pd.DataFrame:
-    """Loss of the representative run, settings × pairs: inf where none finished, NaN where none
-    was tried."""
+def _losses(runs: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
+    """Loss of the representative run, settings × pairs (inf if none finished, NaN if none was
+    tried), and the median number of seeds of each pair."""
     power = runs[power_law(runs)]
     tried = power.drop_duplicates(list(CELL))[list(CELL)]
     found = tried.merge(representatives(power)[[*CELL, "loss"]], on=list(CELL), how="left")
     found["loss"] = found["loss"].fillna(np.inf)
-    return found.pivot(index=["problem", *ARCHITECTURE], columns=["alpha", "beta"], values="loss")
+    seeds = power.groupby(list(CELL), dropna=False)["seed"].nunique().groupby(["alpha", "beta"])
+    settings, pairs = ["problem", *ARCHITECTURE], ["alpha", "beta"]
+    return found.pivot(index=settings, columns=pairs, values="loss"), seeds.median()
 
 
 GRID = 0.25
@@ -107,8 +139,8 @@ def describe(region: pd.DataFrame) -> str:
                 spans[-1][1] = beta
             else:
                 spans.append([beta, beta])
-        told = ", ".join(f"{a:g}" if a == b else f"{a:g}–{b:g}" for a, b in spans)
-        parts.append(f"α = {alpha:g}: β = {told}")
+        ranges = ", ".join(f"{a:g}" if a == b else f"{a:g}–{b:g}" for a, b in spans)
+        parts.append(f"α = {alpha:g}: β = {ranges}")
     return "; ".join(parts)
 
 

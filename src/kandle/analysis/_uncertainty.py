@@ -1,35 +1,48 @@
-"""How sure a count over architectures is: bootstrap intervals and paired tests."""
+"""How certain a count over architectures is: intervals, paired tests, adjusted p values."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from scipy import stats
 
 
 def percentage(wins: int, of: int) -> float:
-    """100 wins/of rounded half up to two decimals, in integers: 75 of 96 is 78.125 and gives
-    78.13."""
+    """100 wins/of rounded half up to two decimals: 75 of 96 is 78.125 and gives 78.13."""
     return (20_000 * wins + of) // (2 * of) / 100 if of else math.nan
 
 
 def share_interval(wins: int, of: int, level: float = 0.95) -> tuple[float, float]:
-    """Bootstrap percentile interval, in percent, of the share wins/of over resampled architectures.
+    """Wilson's score interval, in percent, of the share p̂ = wins/of.
 
-    Drawing `of` architectures with replacement gives Binomial(of, wins/of) wins, so the bootstrap
-    distribution is known and nothing is sampled. It has no width when every or no architecture is
-    won, where it would claim certainty from a handful of architectures: there the open end is
-    Wilson's bound, z²/(of + z²) away.
+        (p̂ + z²/2n ± z √(p̂(1 - p̂)/n + z²/4n²)) / (1 + z²/n),  n = of
+
+    It has a width when every or no architecture is won, and its ends rise with `wins`.
     """
     if of == 0:
         return math.nan, math.nan
-    tail = (1 - level) / 2
-    if wins in (0, of):
-        z2 = float(stats.norm.isf(tail)) ** 2
-        reach = 100 * z2 / (of + z2)
-        return (0.0, reach) if wins == 0 else (100 - reach, 100.0)
-    low, high = stats.binom.ppf([tail, 1 - tail], of, wins / of)
-    return 100 * float(low) / of, 100 * float(high) / of
+    found = stats.binomtest(wins, of).proportion_ci(level, method="wilson")
+    return 100 * float(found.low), 100 * float(found.high)
+
+
+def holm(p: Sequence[float] | np.ndarray) -> Float[np.ndarray, " n"]:
+    """p values adjusted for testing all of them, by Holm's step-down method.
+
+    With p₁ ≤ … ≤ pₙ sorted, the i-th becomes max over j ≤ i of min(1, (n - j + 1) pⱼ). NaN stays
+    NaN and is not counted.
+
+    >>> holm([0.01, 0.04, 0.03]).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    given = np.asarray(p, dtype=float)
+    adjusted = np.full(given.shape, np.nan)
+    known = np.flatnonzero(~np.isnan(given))
+    order = known[np.argsort(given[known], kind="stable")]
+    factors = np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(factors * given[order]))
+    return adjusted
 
 
 def sign_test(wins: int, losses: int) -> float:
@@ -47,35 +60,31 @@ def signed_rank_test(ratios: np.ndarray) -> float:
 
 
 def signed_rank_direction(ratios: np.ndarray) -> int:
-    """1 where that test's ranks are on the side of ratios below one, -1 above, 0 on neither.
+    """1 if the ranks of that test favour ratios below one, -1 above, 0 neither.
 
-    It need not be where most ratios are: nine great gains outweigh eleven tiny losses.
+    This may differ from the majority: nine large gains outweigh eleven tiny losses.
     """
     logs = _differences(ratios)
     return -int(np.sign(np.sum(np.sign(logs) * stats.rankdata(np.abs(logs)))))
 
 
 def _differences(ratios: np.ndarray) -> np.ndarray:
-    """Logarithms of the ratios that are not one; what is zero or infinite counts as far away."""
+    """Logarithms of the ratios other than one, with zero and infinity clipped to large values."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(np.asarray(ratios, dtype=float))
     return np.clip(logs[~np.isnan(logs) & (logs != 0)], -1e6, 1e6)
 
 
 def median_interval(values: np.ndarray, level: float = 0.95) -> tuple[float, float]:
-    """Bootstrap percentile interval of a median, from its exact distribution.
+    """Distribution-free confidence interval of a median: two order statistics around it.
 
-    The median of a resample is at most the j-th smallest value when at least half the draws are
-    among the first j, which is a binomial probability: nothing is sampled. Infinite values are
-    allowed.
+    [x₍ₖ₎, x₍ₙ₊₁₋ₖ₎] with the largest k for which Binomial(n, ½) ≤ k - 1 has a probability of at
+    most (1 - level)/2. It always contains the sample median. Below n = 6 no such k exists at 95%,
+    and the interval is the whole range. Infinite values are allowed.
     """
     ordered = np.sort(np.asarray(values, dtype=float))
     n = ordered.size
     if n == 0:
         return math.nan, math.nan
-    half = (n - 1) // 2
-    at_most = stats.binom.sf(half, n, np.arange(1, n + 1) / n)
-    tail = (1 - level) / 2
-    low = int(np.searchsorted(at_most, tail))
-    high = int(np.searchsorted(at_most, 1 - tail))
-    return float(ordered[min(low, n - 1)]), float(ordered[min(high, n - 1)])
+    k = max(1, int(np.sum(stats.binom.cdf(np.arange(n), n, 0.5) <= (1 - level) / 2)))
+    return float(ordered[k - 1]), float(ordered[n - k])

@@ -1,10 +1,12 @@
 """How often a scheme beats the baseline: results paired by architecture, and their counts."""
 
+import numpy as np
 import pandas as pd
 
 from kandle.analysis._frames import ARCHITECTURE
 from kandle.analysis._medians import best_exponents, fixed_exponents
 from kandle.analysis._uncertainty import (
+    holm,
     percentage,
     share_interval,
     sign_test,
@@ -15,16 +17,15 @@ from kandle.analysis._uncertainty import (
 METRICS = ("loss", "l2", "both")
 COLUMNS = (
     "scheme", "metric", "problem", "percent", "wins", "of", "low", "high", "sign", "rank",
-    "direction",
+    "direction", "holm",
 )  # fmt: skip
 _KEY = ["problem", *ARCHITECTURE]
 
 
 def paired(cells: pd.DataFrame, scheme: str, rival: str = "baseline") -> pd.DataFrame:
-    """Problem by problem and architecture by architecture, the results of two schemes where both
-    exist.
+    """The results of two schemes by problem and architecture, where both exist.
 
-    `cells` has at most one row a scheme, problem and architecture. Columns: problem, G, width,
+    `cells` has at most one row per scheme, problem and architecture. Columns: problem, G, width,
     depth, loss, l2 of `scheme`; loss_rival, l2_rival of `rival`; alpha, beta of `scheme`.
     """
     columns = [*_KEY, "loss", "l2"]
@@ -38,21 +39,24 @@ def win_rates(
 ) -> pd.DataFrame:
     """Share of architectures on which each scheme is strictly better than `rival`.
 
-    The power law enters with the exponents of lowest loss on each architecture, or with the one
-    `pair` given. A percentage counts the architectures where both schemes exist (`of`).
+    The power law enters with the exponents of lowest loss on each architecture, chosen on the same
+    runs, or with one fixed `pair`. A percentage counts the architectures where both schemes have a
+    result (`of`).
 
-    Columns: scheme, metric (loss, l2, both), problem, percent, wins, of, low, high (bootstrap,
+    Columns: scheme, metric (loss, l2, both), problem, percent, wins, of, low, high (Wilson,
     percent), sign (p of the sign test), rank (p of the signed-rank test on ratios; empty for
-    `both`), direction (which way that test points: 1 better than `rival`, -1 worse; of the sign
-    test for `both`, else of the signed-rank test). For `both`, a loss is to be worse on both
-    metrics, and mixed outcomes are ties.
+    `both`), direction (1 better than `rival`, -1 worse: of the sign test for `both`, else of the
+    signed-rank test), holm (that test's p, adjusted for all rows). For `both`, a loss means worse
+    on both metrics, and mixed outcomes are ties.
     """
     single = best_exponents(cells) if pair is None else fixed_exponents(cells, pair)
     rows = []
     for scheme in [s for s in dict.fromkeys(single["scheme"]) if s != rival]:
         for problem, both in paired(single, scheme, rival).groupby("problem", sort=False):
             rows += [{"scheme": scheme, "problem": problem, **row} for row in _count(both)]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    rates = pd.DataFrame(rows, columns=list(COLUMNS))
+    p = rates["rank"].astype(float).fillna(rates["sign"].astype(float))
+    return rates.assign(holm=holm(p.to_numpy()))
 
 
 def _count(pairs: pd.DataFrame) -> list[dict]:
@@ -67,7 +71,9 @@ def _count(pairs: pd.DataFrame) -> list[dict]:
         low, high = share_interval(wins, of)
         rank, direction = None, (wins > losses) - (wins < losses)
         if metric != "both":
-            ratios = (pairs[metric] / pairs[f"{metric}_rival"]).to_numpy()
+            ours, theirs = (pairs[c].to_numpy(float) for c in (metric, f"{metric}_rival"))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                ratios = ours / theirs
             rank, direction = signed_rank_test(ratios), signed_rank_direction(ratios)
         rows.append(
             {

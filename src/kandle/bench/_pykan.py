@@ -4,6 +4,8 @@
 out. Its symbolic branch is off, and the parameters of it are not counted.
 """
 
+from typing import Any
+
 import torch
 from kan import KAN
 
@@ -15,7 +17,7 @@ _TRAINED = ("coef", "scale_base", "scale_sp")
 
 class PykanRunner(Runner):
     def __init__(self, case: Case):
-        self._model = KAN(
+        self._model: Any = KAN(
             width=list(case.widths),
             grid=case.grid,
             k=3,

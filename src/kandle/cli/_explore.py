@@ -1,4 +1,4 @@
-"""`kandle explore`: one HTML page to look through a store with."""
+"""`kandle explore`: an interactive HTML page of a store."""
 
 import argparse
 
@@ -6,8 +6,8 @@ import argparse
 def add(subparsers) -> None:
     parser = subparsers.add_parser(
         "explore",
-        help="write a page to look through a store with",
-        description="Write one self-contained HTML file, to be opened by double click: heatmaps "
+        help="write an interactive page of a store",
+        description="Write one self-contained HTML file that opens in any browser: heatmaps "
         "over the exponents, loss curves, kernel spectra, win rates and comparisons of a store.",
     )
     parser.add_argument("--store", metavar="DIR", required=True, help="the store of runs")
@@ -16,7 +16,8 @@ def add(subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from kandle.paper._design import STUDIES
     from kandle.report.explorer import explore
 
-    print(explore(arguments.store, arguments.out))
+    print(explore(arguments.store, arguments.out, plain_studies=STUDIES))
     return 0

@@ -1,4 +1,4 @@
-"""Files that a command writes whole or not at all, and its progress."""
+"""Output files, which appear only when they are complete, and progress messages."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from kandle._errors import UserError, must
 
 
 def check_writable(path: str, suffixes: tuple[str, ...]) -> Path:
-    """The path of a file to write, refused while nothing is lost yet."""
+    """Check the path of an output file before any work is done."""
     out = Path(path)
     if out.suffix.lower() not in suffixes:
         raise must("The output", f"a file that ends in {' or '.join(suffixes)}", path)
@@ -26,7 +26,7 @@ def check_writable(path: str, suffixes: tuple[str, ...]) -> Path:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Under its name only once it is whole."""
+    """Write a file that appears under its name only when it is complete."""
     temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:
         temporary.write_text(text, encoding="utf-8")
@@ -36,7 +36,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int, float], None]]:
+def progress(what: str, unit: str = "steps") -> Iterator[Callable[[int, int, float], None]]:
     """A bar for a person who watches, otherwise five lines on standard error."""
     import numpy as np
 
@@ -46,12 +46,12 @@ def progress(what: str) -> Iterator[Callable[[int, int, float], None]]:
         with contextlib.closing(Bar()) as bar:
             yield lambda done, total, loss: bar(done, total, np.asarray([loss]))
         return
-    told = 0
+    shown = 0
 
-    def tell(done: int, total: int, loss: float) -> None:
-        nonlocal told
-        if (fifths := 5 * done // total) > told:
-            told = fifths
-            print(f"kandle: {what}: {done} of {total} steps, loss {loss:.3e}", file=sys.stderr)
+    def show(done: int, total: int, loss: float) -> None:
+        nonlocal shown
+        if (fifths := 5 * done // total) > shown:
+            shown = fifths
+            print(f"kandle: {what}: {done} of {total} {unit}, loss {loss:.3e}", file=sys.stderr)
 
-    yield tell
+    yield show

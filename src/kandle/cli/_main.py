@@ -8,6 +8,7 @@ help must be instant.
 import argparse
 import contextlib
 import importlib
+import io
 import os
 import signal
 import sys
@@ -18,6 +19,7 @@ from typing import NoReturn
 
 import kandle
 from kandle._errors import MissingExtra, UserError
+from kandle._text import printable
 
 _COMMANDS = (
     "_reproduce",
@@ -26,15 +28,18 @@ _COMMANDS = (
     "_table",
     "_figure",
     "_explore",
+    "_results",
     "_ntk",
     "_fit",
     "_predict",
     "_tune",
+    "_plot",
+    "_export",
 )
 
 
 class Parser(argparse.ArgumentParser):
-    """Tells a mistake in one line, as all commands do."""
+    """Reports a mistake in one line, like all commands."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
@@ -43,7 +48,7 @@ class Parser(argparse.ArgumentParser):
 def build_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="kandle",
-        description="Train spline Kolmogorov-Arnold networks, and find out how they should start.",
+        description="Train Kolmogorov-Arnold networks, and study how to initialize them.",
     )
     parser.add_argument("--version", action="version", version=f"kandle {kandle.__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -52,15 +57,35 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The arguments; an unknown option is an error of the command that it was given to."""
+    arguments, unknown = build_parser().parse_known_args(argv)
+    if unknown:
+        Parser(prog=f"kandle {arguments.command}").error(
+            f"unrecognized arguments: {' '.join(unknown)}"
+        )
+    return arguments
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program: 0 for success, 1 for a finished command with failures, 2 for misuse."""
     if argv is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot print a character shows another instead of ending the command.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
-        arguments = build_parser().parse_args(argv)
-        return arguments.run(arguments) or 0
+        arguments = parse(argv)
+        code = arguments.run(arguments) or 0
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader, such as `head`, has enough. Nothing must be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (UserError, MissingExtra, OSError) as error:
-        print(f"kandle: error: {error}", file=sys.stderr)
+        print(f"kandle: error: {printable(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("kandle: interrupted", file=sys.stderr)
@@ -70,10 +95,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt where it is heard.
+    """Raise KeyboardInterrupt where it is not swallowed.
 
-    JAX hooks into garbage collection, and Python drops whatever is raised within such a hook: a
-    Ctrl-C during a long compilation would be lost. It is sent once more a moment later.
+    JAX hooks into garbage collection, and Python ignores exceptions within such a hook: a Ctrl-C
+    during a long compilation would be lost. It is sent again shortly after.
     """
     if frame is not None and frame.f_code.co_name == "_xla_gc_callback":
         again = threading.Timer(0.05, os.kill, (os.getpid(), number))
@@ -84,8 +109,8 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _leave(code: int) -> None:
-    """End the process at once: XLA may be computing still, and crashes if Python is taken down
-    around it.
+    """End the process immediately: XLA may still be computing, and would crash if the interpreter
+    shut down around it.
     """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):

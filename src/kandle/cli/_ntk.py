@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from kandle import ntk, problems
     from kandle._errors import UserError
-    from kandle.nn import load
+    from kandle.cli._models import load_any
 
     if arguments.out is not None:
         from kandle.report import figures
@@ -40,8 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
         figures.check_format(arguments.out)
     problem = problems.get(arguments.problem)
     steps = problem.default_steps if arguments.steps is None else arguments.steps
-    with jax.enable_x64(True):  # so that a model of any precision can be read
-        found = ntk.spectra(problem, load(arguments.model))
+    model, _ = load_any(arguments.model)
+    with jax.enable_x64(True):  # the model may be in double precision
+        found = ntk.spectra(problem, model)
     if not found:
         raise UserError(f"{arguments.model} has weights or a kernel that are not finite.")
     # One rate for all blocks: the largest eigenvalue of the whole is at most the sum of theirs.

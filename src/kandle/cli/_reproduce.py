@@ -39,10 +39,10 @@ def add(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kandle import reproduce
+    from kandle import paper
 
-    targets = reproduce.chosen(arguments.targets)
-    work = reproduce.work(targets, arguments.scale)
+    targets = paper.chosen(arguments.targets)
+    work = paper.work(targets, arguments.scale)
     out = Path(arguments.out or Path("kandle-out") / arguments.scale)
     store = Path(arguments.store or out / "store")
     for line in _announced(work):
@@ -100,11 +100,11 @@ def _command(arguments: argparse.Namespace) -> str:
 
 def _train(work: Any, store: Path, command: str, workers: int | None) -> int | None:
     """Train what is missing; how many runs failed, or None if interrupted."""
-    from kandle import reproduce, study
+    from kandle import paper, study
     from kandle.store import Store
 
     try:
-        ended = reproduce.train(
+        ended = paper.train(
             work.plans,
             store,
             executor=lambda: study.LocalExecutor(workers),
@@ -128,13 +128,13 @@ def _train(work: Any, store: Path, command: str, workers: int | None) -> int | N
 
 def _render(work: Any, store: Path, out: Path) -> list[str]:
     """Write all that is covered, print tables and paths; the targets that could not be made."""
-    from kandle import reproduce
+    from kandle import paper
     from kandle._errors import MissingExtra, UserError
 
     written, missing = [], []
     for target, steps in work.covered:
         try:
-            files, text = reproduce.render(target, steps, store, out)
+            files, text = paper.render(target, steps, store, out)
         except UserError as error:
             # Where runs failed, one table may lack its data and the others need not.
             print(f"kandle: {target.name} could not be made: {error}", file=sys.stderr)
@@ -149,7 +149,7 @@ def _render(work: Any, store: Path, out: Path) -> list[str]:
         print(f"  {first}{also}   {target.what}")
     if work.plans:
         try:
-            print(f"  {reproduce.explorer(store, out)}   the explorer: open it in a browser")
+            print(f"  {paper.explorer(store, out)}   the explorer: open it in a browser")
         except MissingExtra as error:
             print(f"  no explorer: {error}")
     return missing

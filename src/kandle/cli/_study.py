@@ -1,12 +1,18 @@
-"""`kandle study`: declare a grid, run it anywhere, never lose a run."""
+"""`kandle study`: plan and run grids of trainings, inspect and exchange their results."""
 
 import argparse
 import json
 import shlex
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from kandle._errors import UserError
+from kandle._text import printable
+
+if TYPE_CHECKING:
+    from kandle.store import Gathered
+    from kandle.study import Executor, Plan
 
 _STORE = "kandle-out/store"
 
@@ -14,12 +20,12 @@ _STORE = "kandle-out/store"
 def add(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "study",
-        help="plan and run grids of trainings, look at and exchange their results",
-        description="Plan and run grids of trainings into a store, look at and exchange results.",
+        help="plan and run grids of trainings, inspect and exchange their results",
+        description="Plan and run grids of trainings into a store; inspect and exchange results.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
-    listing = actions.add_parser("list", help="the built-in studies")
+    listing = actions.add_parser("list", help="list the built-in studies")
     listing.set_defaults(run=_list)
 
     plan = actions.add_parser("plan", help="count runs and batches, without training")
@@ -28,14 +34,14 @@ def add(subparsers: Any) -> None:
     plan.add_argument(
         "--calibrate",
         action="store_true",
-        help="measure this machine (a minute) and tell core-hours",
+        help="measure this machine (about a minute) and estimate core-hours",
     )
     plan.set_defaults(run=_plan)
 
-    run = actions.add_parser("run", help="train what the store lacks")
+    run = actions.add_parser("run", help="train the runs that the store lacks")
     _add_selection(run)
     _add_store(run)
-    run.add_argument("--workers", type=_positive, help="worker processes (default: one a core)")
+    run.add_argument("--workers", type=_positive, help="worker processes (default: one per core)")
     run.add_argument(
         "--ray",
         nargs="?",
@@ -44,18 +50,18 @@ def add(subparsers: Any) -> None:
         help="train on the Ray cluster at ADDRESS; without one, start a local cluster",
     )
     run.add_argument(
-        "--batch-cpus", type=_resource, default=1, help="CPUs a batch asks of Ray (default: 1)"
+        "--batch-cpus", type=_resource, default=1, help="CPUs per batch on Ray (default: 1)"
     )
     run.add_argument(
         "--batch-gpus",
         type=_resource,
         default=0,
-        help="GPUs a batch asks of Ray, or a share of one",
+        help="GPUs per batch on Ray; a fraction shares one",
     )
-    run.add_argument("--retry-failed", action="store_true", help="try failed runs once more")
+    run.add_argument("--retry-failed", action="store_true", help="train failed runs again")
     run.set_defaults(run=_run)
 
-    status = actions.add_parser("status", help="what a store holds and how its sessions went")
+    status = actions.add_parser("status", help="show what a store holds and how its sessions went")
     _add_store(status)
     status.add_argument("--json", action="store_true", help="print JSON")
     status.set_defaults(run=_status)
@@ -71,7 +77,16 @@ def add(subparsers: Any) -> None:
     _add_store(importing)
     importing.set_defaults(run=_import)
 
-    merge = actions.add_parser("merge", help="put the runs of other stores into one")
+    verify = actions.add_parser("verify", help="compare a store with its checksums")
+    _add_store(verify)
+    verify.add_argument(
+        "--repair",
+        action="store_true",
+        help="drop damaged runs, so that the next run trains them again",
+    )
+    verify.set_defaults(run=_verify)
+
+    merge = actions.add_parser("merge", help="copy the runs of other stores into one")
     merge.add_argument("sources", nargs="+", metavar="STORE", help="stores to read")
     _add_store(merge)
     merge.set_defaults(run=_merge)
@@ -83,20 +98,25 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
         "--scale", default="paper", help="smoke, quick, overnight or paper (default: paper)"
     )
     axes = parser.add_argument_group(
-        "axes", "replace the study's own; several values are separated by commas"
+        "axes", "replace those of the study; separate several values by commas"
     )
-    axes.add_argument("--problems", type=_names)
+    axes.add_argument(
+        "--problems", type=_names, help="names or module:object (which runs its code)"
+    )
     axes.add_argument("--architectures", type=_names, help="small, large")
     axes.add_argument("--grids", type=_numbers(int))
     axes.add_argument("--widths", type=_numbers(int))
     axes.add_argument("--depths", type=_numbers(int))
-    axes.add_argument("--schemes", type=_names)
+    axes.add_argument("--schemes", type=_names, help="names or module:Class (runs its code)")
     axes.add_argument("--alphas", type=_numbers(float))
     axes.add_argument("--betas", type=_numbers(float))
-    axes.add_argument("--seeds", type=_positive, help="so many seeds for every scheme")
+    axes.add_argument("--seeds", type=_positive, help="number of seeds per scheme")
     axes.add_argument("--steps", type=_positive)
     parser.add_argument(
-        "--shard", type=_shard, metavar="I/N", help="part I of N, of equal cost, for a job array"
+        "--shard",
+        type=_shard,
+        metavar="I/N",
+        help="part I of N equal parts, for a job array",
     )
 
 
@@ -126,7 +146,7 @@ def _given_axes(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in chosen.items() if value is not None}
 
 
-def _selected(arguments: argparse.Namespace) -> Any:
+def _selected(arguments: argparse.Namespace) -> "Plan":
     from kandle import study
 
     axes = study.Axes.from_dict("option ", _given_axes(arguments))
@@ -134,12 +154,12 @@ def _selected(arguments: argparse.Namespace) -> Any:
 
 
 def _command(arguments: argparse.Namespace) -> str:
-    """The command that goes on where this one stops."""
+    """The command that resumes this one."""
     words = ["kandle", "study", "run", arguments.study, "--scale", arguments.scale]
     for name, value in _given_axes(arguments).items():
-        told = ",".join(map(str, value if isinstance(value, list) else [value]))
-        # With "=", a negative number is not taken for an option.
-        words += [f"--{name}={told}"] if told.startswith("-") else [f"--{name}", told]
+        text = ",".join(map(str, value if isinstance(value, list) else [value]))
+        # With "=", a negative number is not mistaken for an option.
+        words += [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]
     words += ["--store", arguments.store]
     if arguments.shard:
         words += ["--shard", "{}/{}".format(*arguments.shard)]
@@ -159,35 +179,38 @@ def _plan(arguments: argparse.Namespace) -> None:
     from kandle.study._local import usable_cores
 
     found = _selected(arguments)
-    made = found.batches(usable_cores())
-    told: dict[str, Any] = {
+    batches = found.batches(usable_cores())
+    counts: dict[str, Any] = {
         "study": found.study.name,
         "scale": found.scale,
         "runs": found.runs,
         "aggregated": found.aggregated,
         "final": found.final,
-        "batches": len(made),
-        "runs_a_batch": max(map(len, made), default=0),
+        "batches": len(batches),
+        "runs_per_batch": max(map(len, batches), default=0),
     }
     if arguments.calibrate:
         model = study.calibrate(found.specs)
-        told["core_hours"] = float(f"{sum(map(model.run, found.specs)) / 3600:.4g}")
-        told["step_seconds"] = {
+        counts["core_hours"] = float(f"{sum(map(model.run, found.specs)) / 3600:.4g}")
+        counts["step_seconds"] = {
             "overhead": model.overhead,
             "function": model.function,
             "pde": model.pde,
         }
     if arguments.json:
-        print(json.dumps(told, indent=2))
+        print(json.dumps(counts, indent=2))
         return
     part = f", part {arguments.shard[0]} of {arguments.shard[1]}" if arguments.shard else ""
-    print(f"{told['study']} at scale {told['scale']}{part}")
-    print(f"  {told['runs']:>9,} runs")
-    print(f"  {told['aggregated']:>9,} configurations, whatever the seed")
-    print(f"  {told['final']:>9,} with the best exponents chosen")
-    print(f"  {told['batches']:>9,} batches of up to {told['runs_a_batch']} runs")
+    print(f"{counts['study']} at scale {counts['scale']}{part}")
+    print(f"  {counts['runs']:>9,} runs")
+    print(f"  {counts['aggregated']:>9,} configurations, not counting seeds")
+    print(f"  {counts['final']:>9,} with the best exponents chosen")
+    print(f"  {counts['batches']:>9,} batches of up to {counts['runs_per_batch']} runs")
     if arguments.calibrate:
-        print(f"  {told['core_hours']:>9,.1f} core-hours on this machine, by a short measurement")
+        print(
+            f"  {counts['core_hours']:>9,.1f} core-hours on this machine, "
+            "estimated from a short measurement"
+        )
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -213,7 +236,7 @@ def _run(arguments: argparse.Namespace) -> int:
             stored = 0
         print(
             f"Stopped: {stored:,} of {found.runs:,} runs are stored in {arguments.store}. "
-            f"Go on with: {command}",
+            f"Resume with: {command}",
             file=sys.stderr,
         )
         return 130
@@ -229,13 +252,13 @@ def _run(arguments: argparse.Namespace) -> int:
     print(f"{found.study.name}: {stored} in {arguments.store}{now}")
     if failed:
         print(
-            f"{failed:,} runs failed: 'kandle study status --store {arguments.store}' tells why; "
-            "--retry-failed tries them again."
+            f"{failed:,} runs failed: 'kandle study status --store {arguments.store}' shows why; "
+            "--retry-failed trains them again."
         )
     return 1 if failed else 0
 
 
-def _executor(arguments: argparse.Namespace) -> Any:
+def _executor(arguments: argparse.Namespace) -> "Executor":
     from kandle import study
 
     if arguments.ray is None:
@@ -275,15 +298,35 @@ def _import(arguments: argparse.Namespace) -> int:
     from kandle import study
     from kandle.store import Store
 
-    if not Path(arguments.file).is_file():
-        raise UserError(f"There is no file {arguments.file}.")
+    rows = study.read_file(Path(arguments.file))  # a refused file leaves no store behind
     with Store.open(arguments.store, "w") as store:
-        told = study.import_rows(Path(arguments.file), store)
-    if told.ignored:
-        print(f"columns that mean nothing here were left out: {', '.join(told.ignored)}")
-    if told.repeated:
-        print(f"{told.repeated:,} rows repeat a configuration and are kept as further replicates")
-    return _gathered(arguments.file, told.gathered)
+        imported = rows.into(store)
+    if imported.ignored:
+        print(f"ignored columns: {printable(', '.join(imported.ignored))}")
+    if imported.repeated:
+        print(f"{imported.repeated:,} rows repeat a configuration and were stored as replicates")
+    return _report(arguments.file, imported.gathered)
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from kandle.store import repair, verify
+
+    if arguments.repair:
+        repaired = repair(arguments.store)
+        for line in repaired.dropped:
+            print(f"dropped {printable(line)}")
+        where = f"; the damaged file is {repaired.backup}" if repaired.backup else ""
+        print(f"{arguments.store}: {repaired.kept:,} intact runs{where}")
+        return 0
+    found = verify(arguments.store)
+    for line in found.damaged:
+        print(printable(line))
+    unchecked = f" ({found.unchecked:,} without a checksum)" if found.unchecked else ""
+    print(
+        f"{arguments.store}: {found.intact:,} intact runs{unchecked}, "
+        f"{len(found.damaged):,} damaged records"
+    )
+    return 1 if found.damaged else 0
 
 
 def _merge(arguments: argparse.Namespace) -> int:
@@ -295,22 +338,23 @@ def _merge(arguments: argparse.Namespace) -> int:
     for source in arguments.sources:
         if Path(source).resolve() == Path(arguments.store).resolve():
             raise UserError(f"The store {source} cannot be merged into itself.")
-        Store.open(source).close()  # a missing one is found before anything is written
+        Store.open(source).close()  # fails before anything is written if it is missing
     with Store.open(arguments.store, "w") as store:
         for source in arguments.sources:
             with Store.open(source) as other:
-                worst = max(worst, _gathered(source, merge(store, other)))
+                worst = max(worst, _report(source, merge(store, other)))
     return worst
 
 
-def _gathered(source: str, told: Any) -> int:
-    print(f"{source}: {told.added:,} runs added, {told.kept:,} were there already")
-    if not told.conflicts:
+def _report(source: str, gathered: "Gathered") -> int:
+    """Print what happened to the runs of a source, and return the exit code."""
+    print(f"{source}: {gathered.added:,} runs added, {gathered.kept:,} were there already")
+    if not gathered.conflicts:
         return 0
-    shown = ", ".join(identity[:12] for identity in told.conflicts[:5])
+    shown = ", ".join(identity[:12] for identity in gathered.conflicts[:5])
     print(
-        f"{source}: {len(told.conflicts):,} runs differ from those stored and were left out: "
-        f"{shown}" + (", …" if len(told.conflicts) > 5 else ""),
+        f"{source}: {len(gathered.conflicts):,} runs differ from those stored and were not added: "
+        f"{shown}" + (", …" if len(gathered.conflicts) > 5 else ""),
         file=sys.stderr,
     )
     return 1
@@ -320,7 +364,7 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
-def _numbers(kind: type) -> Any:
+def _numbers(kind: type) -> Callable[[str], list]:
     def parse(text: str) -> list:
         return [kind(value) for value in text.split(",")]
 

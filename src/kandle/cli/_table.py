@@ -57,9 +57,10 @@ def _pair(text: str) -> tuple[float, float]:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from kandle import paper
     from kandle.report import tables
 
-    table = tables.build(
+    table = paper.table(
         arguments.name.removeprefix("table").removeprefix("-"),
         arguments.store,
         study=arguments.study,
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     print(tables.render(table, arguments.format), end="")
     if arguments.format == "csv":
-        # Tidy data has no place for prose, and what a table is made of is never kept silent.
+        # Tidy data has no place for prose, so the notes go to standard error.
         for note in (table.heading + ".", *table.notes):
             print(f"kandle: note: {note}", file=sys.stderr)
     return 0

@@ -1,47 +1,41 @@
-"""`kandle tune`: find the power law's exponents for a task."""
+"""`kandle tune`: find settings for a table, or exponents of the power law for a problem."""
 
 import argparse
 import shlex
 
-from kandle.cli._fit import INPUTS, layers, read_table
+from kandle.cli._fit import add_data, data_options, layers, read_data, whole
 
 
 def add(subparsers) -> None:
     parser = subparsers.add_parser(
         "tune",
-        help="find the power law's exponents for a task",
-        description="Search the paper's grid of exponents by successive halving, for a problem or "
-        "for a table of data. Pairs are ranked by their training loss; for a table by the error "
-        "on rows held out of the training rows, others for every seed. The rows that `kandle fit` "
-        "tests on take no part.",
+        help="find settings for a table, or exponents for a problem",
+        description="For DATA: search widths, grid, weight decay and then exponents by successive "
+        "halving with cross-validation, and estimate the score on new rows by repeating the search "
+        "on parts of the rows. The rows that `kandle fit` tests on take no part. For --problem: "
+        "search the exponents of the power law by the training loss.",
     )
-    parser.add_argument("data", metavar="DATA", nargs="?", help="a CSV or Parquet file")
-    parser.add_argument("--target", help="the column of DATA to predict")
-    parser.add_argument("--inputs", metavar="A,B,...", help=INPUTS)
+    add_data(parser, required=False)
     parser.add_argument("--problem", metavar="P", help="a problem, such as f3 or module:object")
     parser.add_argument(
-        "--layers", default=(8, 8), type=layers, help="widths of hidden layers (default: 8,8)"
+        "--layers", type=layers, help="widths of hidden layers (default: 8,8; for DATA searched)"
     )
-    parser.add_argument("--grid", type=int, default=5, help="spline intervals (default: 5)")
-    parser.add_argument("--steps", type=int, help="of a whole training (default: the problem's)")
-    parser.add_argument("--seeds", type=int, default=3, help="starts of a pair (default: 3)")
     parser.add_argument(
-        "--rate",
-        type=float,
-        help="learning rate (default: 0.001; for DATA 0.01, falling to zero, as of `kandle fit`)",
+        "--grid", type=whole, help="spline intervals (default: 5; for DATA searched)"
     )
+    parser.add_argument("--steps", type=whole, help="of a whole training (default: the problem's)")
+    parser.add_argument("--seeds", type=whole, help="networks per pair for --problem (default: 3)")
+    parser.add_argument("--rate", type=float, help="learning rate (default: 0.001; for DATA 0.01)")
     parser.add_argument(
         "--budget",
-        help="model-steps such as 2e6, or a time such as 90s, 5min, 1h "
-        "(default: a fifth of all model-steps)",
+        help="a time such as 90s, 5min, 1h; for --problem also model-steps such as 2e6 "
+        "(default: 5min for DATA, a fifth of all model-steps for --problem)",
     )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from kandle._errors import UserError
-    from kandle.cli._files import progress
-    from kandle.tune import tune
 
     if (arguments.data is None) == (arguments.problem is None):
         raise UserError("Either DATA with --target or --problem must be given, and not both.")
@@ -49,49 +43,125 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("DATA and --target go together.")
     if arguments.data is None and arguments.inputs is not None:
         raise UserError("--inputs names columns of DATA and goes with it.")
-    problem = arguments.problem if arguments.data is None else read_table(arguments)
-    with progress("tune") as told:
+    return run_problem(arguments) if arguments.data is None else run_table(arguments)
+
+
+def run_problem(arguments: argparse.Namespace) -> int:
+    from kandle.cli._files import progress
+    from kandle.train import Optimizer
+    from kandle.tune import tune
+
+    rate = arguments.rate
+    with progress("tune") as report:
         tuned = tune(
-            problem,
-            layers=arguments.layers,
-            grid=arguments.grid,
+            arguments.problem,
+            layers=(8, 8) if arguments.layers is None else arguments.layers,
+            grid=5 if arguments.grid is None else arguments.grid,
             steps=arguments.steps,
-            seeds=arguments.seeds,
+            seeds=3 if arguments.seeds is None else arguments.seeds,
             budget=arguments.budget,
-            optimizer=optimizer(arguments),
-            progress=told,
+            optimizer=None if rate is None else Optimizer(learning_rate=rate),
+            progress=report,
         )
     show(tuned)
-    print(tuned.code() if arguments.data is None else fit_command(arguments, tuned))
+    print(tuned.code())
     return 0
 
 
-def optimizer(arguments: argparse.Namespace):
-    """That of the task at another rate; None is that of the task."""
-    from kandle.estimators import FitSettings
-    from kandle.train import Optimizer
+def run_table(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
 
-    if arguments.rate is None:
-        return None
-    if arguments.data is None:
-        return Optimizer(learning_rate=arguments.rate)
-    steps = FitSettings().steps if arguments.steps is None else arguments.steps
-    return FitSettings(steps=steps, learning_rate=arguments.rate).optimizer()
+    from kandle._errors import UserError, must
+    from kandle.cli._files import progress
+    from kandle.cli._fit import OPTIONS
+    from kandle.tabular import Encoder, FitSettings
+    from kandle.tabular._fit_table import default_inputs, split
+    from kandle.tabular._task import Task
+    from kandle.tune import TableData, parse_budget, tune_table
+    from kandle.tune._tables import GRIDS, LAYERS
+
+    if arguments.seeds is not None:
+        raise UserError("--seeds is for --problem: a table is searched by cross-validation.")
+    budget = parse_budget("5min" if arguments.budget is None else arguments.budget)
+    if budget.seconds is None:
+        raise must("--budget", "a time such as 90s, 5min or 1h for DATA", arguments.budget)
+    given = {"steps": arguments.steps, "learning_rate": arguments.rate}
+    base = FitSettings.checked({k: v for k, v in given.items() if v is not None}, OPTIONS)
+    frame, name = read_data(arguments), Path(arguments.data).stem
+    options = data_options(arguments, list(frame.columns))
+    inputs = options["inputs"] or default_inputs(frame, options["target"], name)
+    task = Task.of(frame, options["target"], options["task"])
+    train, _ = split(len(frame), 0, 0.2, name)
+    rows = frame.iloc[train]
+    encoder = Encoder.of(rows, inputs, options["categorical"], options["impute"])
+    n_classes = None if task.classes is None else len(task.classes)
+    data = TableData(encoder.apply(rows), task.targets(rows), n_classes)
+    with progress("tune", "seconds") as report:
+        tuned = tune_table(
+            data,
+            seconds=budget.seconds,
+            base=base,
+            layers=LAYERS if arguments.layers is None else [arguments.layers],
+            grids=GRIDS if arguments.grid is None else [arguments.grid],
+            progress=lambda used, total, loss: report(round(used), round(total) or 1, loss),
+        )
+    if task.reason:
+        print(f"task: {task.name}, assumed because {task.reason} (--task decides otherwise)")
+    show_table(tuned, "R²" if task.classes is None else "accuracy")
+    print(fit_command(arguments, tuned))
+    return 0
 
 
 def fit_command(arguments: argparse.Namespace, tuned) -> str:
-    """The command that trains on the same table, in the same way, from the best pair."""
+    """The command that trains on the same table with the best settings."""
+    best = tuned.best.settings
     parts = ["kandle", "fit", arguments.data]
-    for name in ("target", "inputs"):
+    for name in ("target", "inputs", "separator"):
         if (value := getattr(arguments, name)) is not None:
             # A name that begins with a dash would be taken for an option.
             parts += [f"--{name}={value}"] if value.startswith("-") else [f"--{name}", value]
-    parts += ["--init", f"power-law:{tuned.best.alpha:g},{tuned.best.beta:g}"]
-    parts += ["--layers", ",".join(map(str, arguments.layers)), "--grid", str(arguments.grid)]
+    if arguments.task != "auto":
+        parts += ["--task", arguments.task]
+    if arguments.categorical is not None:
+        parts += ["--categorical", *([arguments.categorical] if arguments.categorical else [])]
+    if arguments.missing != "error":
+        parts += ["--missing", arguments.missing]
+    parts += ["--init", described_scheme(best.init)]
+    parts += ["--layers", ",".join(map(str, best.layers)), "--grid", str(best.grid)]
+    parts += ["--weight-decay", f"{best.weight_decay:g}"]
     for name in ("steps", "rate"):
         if (value := getattr(arguments, name)) is not None:
             parts += [f"--{name}", str(value)]
     return shlex.join([*parts, "--out", "model.safetensors"])
+
+
+def described_scheme(scheme) -> str:
+    from kandle import init
+
+    scheme = init.get(scheme)
+    if isinstance(scheme, init.PowerLaw):
+        return f"power-law:{scheme.alpha:g},{scheme.beta:g}"
+    return scheme.name
+
+
+def show_table(tuned, measure: str) -> None:
+    """The best settings with their cross-validated scores, and what to expect on new rows."""
+    if not tuned.complete:
+        print("note: the time was too short for the whole search; a longer --budget completes it")
+    print(f"{'layers':>10}  {'grid':>4}  {'decay':>7}  {'init':>20}  {'folds':>5}  {measure:>9}")
+    for ranked in tuned.ranked[:10]:
+        s = ranked.settings
+        widths = ",".join(map(str, s.layers)) or "none"
+        print(
+            f"{widths:>10}  {s.grid:>4}  {s.weight_decay:>7g}  {described_scheme(s.init):>20}  "
+            f"{len(ranked.losses):>5}  {ranked.score:>9.4f}"
+        )
+    if tuned.nested:
+        spread = f"{min(tuned.nested):.4f} to {max(tuned.nested):.4f}"
+        print(
+            f"\nexpected on new rows: {measure} {tuned.expected:.4f} ({spread} over "
+            f"{len(tuned.nested)} parts that the search did not see)\n"
+        )
 
 
 def show(tuned) -> None:

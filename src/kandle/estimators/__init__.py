@@ -1,18 +1,11 @@
-"""Fitting a network to rows of data: scikit-learn estimators, and what `kandle fit` shares.
+"""The former name of `kandle.tabular`."""
 
-The estimators are resolved when first used: fitting itself does not need scikit-learn.
-"""
+import warnings
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+from kandle import tabular
 
-from kandle._errors import MissingExtra
-from kandle.estimators._fit import FitSettings, fit_classes, fit_values
-from kandle.estimators._saved import Fitted, load_fitted, save_fitted
-
-if TYPE_CHECKING:
-    from kandle.estimators._classifier import KANClassifier
-    from kandle.estimators._regressor import KANRegressor
-
+# pyright: reportUnsupportedDunderAll=false
 __all__ = [
     "FitSettings",
     "Fitted",
@@ -24,15 +17,14 @@ __all__ = [
     "save_fitted",
 ]
 
+warnings.warn(
+    "kandle.estimators is now called kandle.tabular; the old name goes with the next release.",
+    DeprecationWarning,
+    stacklevel=2,
+)
+
 
 def __getattr__(name: str) -> Any:
-    if name not in ("KANClassifier", "KANRegressor"):
+    if name not in __all__:
         raise AttributeError(f"module 'kandle.estimators' has no attribute {name!r}")
-    try:
-        import sklearn  # noqa: F401
-    except ModuleNotFoundError:
-        raise MissingExtra(name, "sklearn") from None
-    from kandle.estimators._classifier import KANClassifier
-    from kandle.estimators._regressor import KANRegressor
-
-    return {"KANClassifier": KANClassifier, "KANRegressor": KANRegressor}[name]
+    return getattr(tabular, name)

@@ -1,4 +1,6 @@
-"""How a KAN layer's weights start: one small class a scheme, and their names.
+"""How a KAN layer's weights are initialized: one small class per scheme, and their names.
+
+The schemes' formulas work without JAX; drawing weights imports it.
 
 Example:
     >>> get("power-law")
@@ -7,20 +9,26 @@ Example:
     PowerLaw(alpha=0.25, beta=1.0)
 """
 
+from typing import TYPE_CHECKING, Any
+
+from kandle.bases import Inputs, Moments, Normal, Sample, Uniform
 from kandle.init._baseline import Baseline
-from kandle.init._draw import DRAWS, draw_scaled
+from kandle.init._data import DataDependent
 from kandle.init._glorot import Glorot
 from kandle.init._lecun import LeCun
 from kandle.init._power_law import PowerLaw
 from kandle.init._quiet import Quiet
-from kandle.init._registry import SCHEMES, from_dict, get, to_dict
+from kandle.init._registry import SCHEMES, from_dict, get, identifier, to_dict
 from kandle.init._scheme import Scheme
-from kandle.splines import Inputs, Moments, Normal, Sample, Uniform
+
+if TYPE_CHECKING:
+    from kandle.init._draw import DRAWS, Sampler, draw_scaled
 
 __all__ = [
     "DRAWS",
     "SCHEMES",
     "Baseline",
+    "DataDependent",
     "Glorot",
     "Inputs",
     "LeCun",
@@ -29,10 +37,22 @@ __all__ = [
     "PowerLaw",
     "Quiet",
     "Sample",
+    "Sampler",
     "Scheme",
     "Uniform",
     "draw_scaled",
     "from_dict",
     "get",
+    "identifier",
     "to_dict",
 ]
+
+_DRAWING = ("DRAWS", "Sampler", "draw_scaled")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _DRAWING:
+        from kandle.init import _draw
+
+        return getattr(_draw, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

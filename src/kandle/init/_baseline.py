@@ -1,12 +1,11 @@
-"""The start of the original KAN formulation (Section 2.1)."""
+"""The initialization of the original KAN formulation (Section 2.1)."""
 
 import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kandle.init._draw import Law
-from kandle.init._scheme import Scales, Scheme
-from kandle.splines import Moments
+from kandle.bases import Moments
+from kandle.init._scheme import Law, Scales, Scheme
 
 
 @dataclass(frozen=True)
@@ -23,10 +22,9 @@ class Baseline(Scheme):
     """
 
     residual_law: ClassVar[Law] = "uniform"
-
-    @property
-    def name(self) -> str:
-        return "baseline"
+    name: ClassVar[str] = "baseline"  # pyright: ignore
+    label: ClassVar[str] = "Baseline"  # pyright: ignore
+    color: ClassVar[str] = "#4D4D4D"  # pyright: ignore
 
     def scales_from_moments(self, n_in: int, n_out: int, moments: Moments) -> Scales:
         sigma_r = math.sqrt(2.0 / (n_in + n_out))

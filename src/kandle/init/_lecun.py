@@ -1,27 +1,28 @@
-"""The LeCun-inspired start (Eqs. 2-4, Appendix A): a layer's output varies as its input does."""
+"""The LeCun-inspired schemes (Eqs. 2-4, Appendix A): outputs have the variance of the inputs."""
 
 import math
 from dataclasses import dataclass
 from typing import Literal
 
 from kandle._errors import must
+from kandle.bases import Moments
 from kandle.init._scheme import Scales, Scheme, check_number, check_reached
-from kandle.splines import Moments
 
 
 @dataclass(frozen=True)
 class LeCun(Scheme):
-    """Every one of the T = G + k + 1 terms of an edge carries the same share of Var(x).
+    """Each of the T = n_basis + 1 terms of an edge carries the same share of Var(x).
 
         σ_r = √( Var(x) / (n_in T μ_R⁽⁰⁾) ),    σ_b = √( Var(x) / (n_in T μ_B⁽⁰⁾) )
 
-    with μ_R⁽⁰⁾ = E[R(x)²] and μ_B⁽⁰⁾ = E[B_m(x)²] over inputs and m. Without a residual T = G + k.
+    with μ_R⁽⁰⁾ = E[R(x)²] and μ_B⁽⁰⁾ = E[B_m(x)²] over inputs and m. Without a residual
+    T = n_basis. A spline has n_basis = G + k functions.
 
     Args:
         normalized: False is LeCun-numerical. True is LeCun-normalized: the layer standardises
             its basis functions (Eq. 4), so μ_B⁽⁰⁾ = 1.
         split: "equal" as above; "half" gives one half of the variance to the residual and the
-            other half to the G + k basis functions together.
+            other half to the basis functions together.
         gain: multiplies both standard deviations.
 
     Example:
@@ -44,6 +45,14 @@ class LeCun(Scheme):
     @property
     def name(self) -> str:
         return "lecun-normalized" if self.normalized else "lecun-numerical"
+
+    @property
+    def label(self) -> str:
+        return "LeCun–normalized" if self.normalized else "LeCun–numerical"
+
+    @property
+    def color(self) -> str:
+        return "#CC79A7" if self.normalized else "#E69F00"
 
     def scales_from_moments(self, n_in: int, n_out: int, moments: Moments) -> Scales:
         mu_B0 = 1.0 if self.normalized else check_reached(moments.mu_B0, "E[B^2]")

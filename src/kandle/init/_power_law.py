@@ -1,19 +1,21 @@
-"""The empirical power law (Eq. 7): two exponents on the number of terms an output sums."""
+"""The empirical power law (Eq. 7): two exponents on the number of terms in an output's sum."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from kandle._errors import must
+from kandle.bases import Moments
 from kandle.init._scheme import Scales, Scheme, check_number
-from kandle.splines import Moments
 
 
 @dataclass(frozen=True)
 class PowerLaw(Scheme):
     """Standard deviations as powers of the number of terms in an output's sum (Eq. 1).
 
-        σ_r = (1 / (n_in T))^α,    σ_b = (1 / (n_in T))^β,    T = G + k + 1
+        σ_r = (1 / (n_in T))^α,    σ_b = (1 / (n_in T))^β,    T = n_basis + 1
 
-    Without a residual each edge has one term less: T = G + k.
+    Without a residual each edge has one term less: T = n_basis. A spline has n_basis = G + k
+    functions.
 
     Args:
         alpha: α, for the residual weights.
@@ -24,16 +26,16 @@ class PowerLaw(Scheme):
         (0.16666666666666666, 0.027777777777777776)
     """
 
+    name: ClassVar[str] = "power-law"  # pyright: ignore
+    label: ClassVar[str] = "Power law"  # pyright: ignore
+    color: ClassVar[str] = "#D55E00"  # pyright: ignore
+
     alpha: float = 0.25
     beta: float = 1.75
 
     def __post_init__(self):
         check_number(self, "alpha")
         check_number(self, "beta")
-
-    @property
-    def name(self) -> str:
-        return "power-law"
 
     def scales_from_moments(self, n_in: int, n_out: int, moments: Moments) -> Scales:
         terms = n_in * moments.terms

@@ -1,41 +1,45 @@
-"""The quiet start: silent splines, and a residual path that carries all of the variance."""
+"""The quiet scheme: basis weights of zero, and a residual path that carries all the variance."""
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from kandle._errors import UserError, must
+from kandle.bases import Moments
 from kandle.init._scheme import Scales, Scheme, check_number, check_reached
-from kandle.splines import Moments
 
 
 @dataclass(frozen=True)
 class Quiet(Scheme):
-    """All basis weights start at zero: the network begins as a plain one with activation R.
+    """All basis weights are zero: the network begins as a plain one with activation R.
 
         b = 0,    σ_r = g √( 2 / (n_in μ_R⁽⁰⁾ + n_out μ_R⁽¹⁾) )
 
-    with μ_R⁽⁰⁾ = E[R(x)²] and μ_R⁽¹⁾ = E[R′(x)²]: `Glorot` with one term an edge in place of
-    G + k + 1. The splines are silent, not dead: their gradient does not depend on b, so they move
-    from the first update on. Neither the grid nor the degree enters.
+    with μ_R⁽⁰⁾ = E[R(x)²] and μ_R⁽¹⁾ = E[R′(x)²]: `Glorot` with one term per edge instead
+    of n_basis + 1. The basis functions are silent, not dead: their gradient does not depend on b,
+    so they change from the first update on. The basis does not enter.
 
     Args:
         rule: "glorot" as above; "lecun" keeps the forward condition alone,
             σ_r = g / √(n_in μ_R⁽⁰⁾).
         gain: g; None is the inputs' standard deviation √Var(x), as for `Glorot`.
-        spread: None, or the standard deviation that hidden values are given on the training data
-            before the first update, in half-widths of the spline interval (`KAN.adapt`). Where
-            there are no data, as in `KAN(…, init=Quiet(spread=0.5))` itself, nothing is adapted.
+        spread: None, or the standard deviation to which hidden values are scaled on the training
+            data before the first update, in half-widths of the basis' domain (`KAN.adapt`). Where
+            there are no data, as in `KAN(…, init=Quiet(spread=0.5))`, nothing is scaled.
 
     Example:
         >>> sigma_r, sigma_b = Quiet().scales(n_in=16, n_out=16, grid=5)
         >>> round(sigma_r * 16**0.5, 3), sigma_b
-        (1.264, 0.0)
+        (1.27, 0.0)
     """
+
+    name: ClassVar[str] = "quiet"  # pyright: ignore
+    label: ClassVar[str] = "Quiet"  # pyright: ignore
+    color: ClassVar[str] = "#009E73"  # pyright: ignore
 
     rule: Literal["glorot", "lecun"] = "glorot"
     gain: float | None = None
-    spread: float | None = None  # pyright: ignore[reportIncompatibleMethodOverride]
+    spread: float | None = None
 
     def __post_init__(self):
         if self.rule not in ("glorot", "lecun"):
@@ -45,14 +49,17 @@ class Quiet(Scheme):
                 check_number(self, name, positive=True)
 
     @property
-    def name(self) -> str:
-        return "quiet"
+    def needs_data(self) -> bool:
+        return self.spread is not None
+
+    def adapt(self, model: Any, x: Any) -> Any:
+        return model if self.spread is None else model.adapt(x, self.spread)
 
     def scales_from_moments(self, n_in: int, n_out: int, moments: Moments) -> Scales:
         if moments.mu_R0 is None or moments.mu_R1 is None:
             raise UserError(
-                "'residual' must be a function under the quiet scheme, which silences the splines: "
-                "without a residual every output and gradient would start at zero. Got None "
+                "'residual' must be a function under the quiet scheme, whose basis weights are "
+                "zero: without a residual every output and gradient would be zero. Got None "
                 "instead; init='glorot' needs no residual."
             )
         mean_square = n_in * moments.mu_R0

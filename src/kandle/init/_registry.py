@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kandle._errors import must, unknown
+from kandle._imports import import_object
 from kandle.init._baseline import Baseline
+from kandle.init._data import DataDependent
 from kandle.init._glorot import Glorot
 from kandle.init._lecun import LeCun
 from kandle.init._power_law import PowerLaw
@@ -17,16 +19,21 @@ SCHEMES: dict[str, type[Scheme]] = {
     "lecun-numerical": LeCun,
     "lecun-normalized": LeCun,
     "glorot": Glorot,
+    "glorot-fine": Glorot,
     "power-law": PowerLaw,
     "quiet": Quiet,
+    "data": DataDependent,
 }
 
-# What a name says beyond its class.
-_IMPLIED: dict[str, dict[str, Any]] = {"lecun-normalized": {"normalized": True}}
+# Settings that a name implies beyond its class.
+_IMPLIED: dict[str, dict[str, Any]] = {
+    "lecun-normalized": {"normalized": True},
+    "glorot-fine": {"fine": True},
+}
 
 
 def get(scheme: str | Scheme) -> Scheme:
-    """A scheme by name, with its default parameters; a scheme is returned as it is."""
+    """A scheme by its name or as `module:Class`, with default settings; a scheme as it is."""
     if isinstance(scheme, Scheme):
         return scheme
     if not isinstance(scheme, str):
@@ -34,23 +41,39 @@ def get(scheme: str | Scheme) -> Scheme:
     return from_dict({"name": scheme})
 
 
+def identifier(scheme: Scheme) -> str:
+    """The name under which `from_dict` finds a scheme again: registered, or `module:Class`."""
+    cls = type(scheme)
+    if SCHEMES.get(scheme.name) is cls:
+        return scheme.name
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
 def to_dict(scheme: Scheme) -> dict[str, Any]:
-    """The scheme's name and all its parameters, fit for JSON."""
-    return {"name": scheme.name, **dataclasses.asdict(scheme)}
+    """The scheme's name (`module:Class` for one of your own) and all its settings, for JSON."""
+    return {**dataclasses.asdict(scheme), "name": identifier(scheme)}
 
 
 def from_dict(description: Mapping[str, Any]) -> Scheme:
-    """The scheme that `to_dict` described; parameters left out take their defaults."""
-    parameters = dict(description)
-    name = parameters.pop("name", None)
-    if name not in SCHEMES:
-        raise unknown("scheme", name, SCHEMES)
-    cls = SCHEMES[name]
-    known = [field.name for field in dataclasses.fields(cls)]
-    for parameter in parameters:
-        if parameter not in known:
-            raise unknown(f"parameter of scheme {name!r}:", parameter, known)
-    scheme = cls(**{**_IMPLIED.get(name, {}), **parameters})
-    if scheme.name != name:
+    """The scheme that `to_dict` described; settings left out take their defaults."""
+    settings = dict(description)
+    name = settings.pop("name", None)
+    own = isinstance(name, str) and ":" in name
+    cls = _imported(name) if own else SCHEMES.get(name)
+    if cls is None:
+        raise unknown("scheme", name, [*SCHEMES, "or your own as module:Class"])
+    known = [field.name for field in dataclasses.fields(cls) if field.init]
+    for setting in settings:
+        if setting not in known:
+            raise unknown(f"parameter of scheme {name!r}:", setting, known)
+    scheme = cls(**{**_IMPLIED.get(name, {}), **settings})
+    if not own and scheme.name != name:
         raise must(f"A description of scheme {name!r}", "consistent with its name", description)
     return scheme
+
+
+def _imported(name: str) -> type[Scheme]:
+    found = import_object(name, "scheme")
+    if not (isinstance(found, type) and issubclass(found, Scheme)):
+        raise must(f"Scheme {name!r}", "a subclass of kandle.init.Scheme", found)
+    return found

@@ -5,95 +5,153 @@ import dataclasses
 import math
 import numbers
 from collections.abc import Callable
-from typing import Any, ClassVar
-
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kandle._errors import UserError, must
-from kandle.init._draw import Law, draw_scaled
-from kandle.splines import Inputs, Moments, SplineBasis, Uniform, moments
+from kandle.bases import Basis, BSpline, Inputs, Moments, Uniform, moments
 
-Scales = tuple[float | None, float]  # σ_r (None without a residual) and σ_b
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float
+
+    from kandle.init._draw import Sampler
+
+# σ_r (None without a residual) and σ_b: one for all basis functions, or one for each.
+Scales = tuple[float | None, float | tuple[float, ...]]
+Law = Literal["normal", "uniform"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Scheme(abc.ABC):
-    """How a layer's weights start: r with standard deviation σ_r, b with σ_b, c at one.
+    """How a layer's weights are initialized: r with standard deviation σ_r, b with σ_b, c = 1.
 
-    A scheme is a frozen dataclass of its parameters. It says what σ_r and σ_b are
-    (`scales_from_moments`) and, where r is not normal, which law r follows.
+    A scheme is a frozen dataclass of its settings. A scheme of your own implements
+    `scales_from_moments`; everything else has a default:
+
+    Attributes:
+        name: how tables and figures refer to it; the class's name unless overridden. Files store
+            a scheme that is not built in as `module:Class`.
+        label, color: its name in the text of tables and figures, and its colour there.
+        residual_law: the distribution of r, "normal" or "uniform".
+        normalized: whether layers standardise their basis functions over the batch (Eq. 4).
+        needs_data: whether `adapt` has to be called with a sample of the inputs before training.
+        sample_required: whether a network cannot be built without such a sample.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True)
+        ... class Small(Scheme):
+        ...     size: float = 0.01
+        ...
+        ...     def scales_from_moments(self, n_in, n_out, moments):
+        ...         return (None if moments.mu_R0 is None else self.size), self.size
+        >>> Small().scales(n_in=2, n_out=8, grid=5)
+        (0.01, 0.01)
+        >>> Small().name
+        'Small'
     """
 
     residual_law: ClassVar[Law] = "normal"
+    sample_required: ClassVar[bool] = False
+
+    # Properties, which a subclass may override with a field, a property or a class attribute.
 
     @property
-    @abc.abstractmethod
     def name(self) -> str:
-        """The scheme's name in files, tables and options."""
+        return type(self).__name__
+
+    @property
+    def label(self) -> str:
+        return self.name
+
+    @property
+    def color(self) -> str:
+        return "#882255"
 
     @property
     def normalized(self) -> bool:
-        """Whether the layer standardises its basis functions over the batch (Eq. 4)."""
         return False
 
     @property
-    def spread(self) -> float | None:
-        """To what spread training adapts a network to its data first (`KAN.adapt`), if at all."""
-        return None
+    def needs_data(self) -> bool:
+        return False
 
     @abc.abstractmethod
     def scales_from_moments(self, n_in: int, n_out: int, moments: Moments) -> Scales:
         """(σ_r, σ_b) of a layer whose functions and inputs have these moments.
 
-        For a basis that is not described by a grid and a degree, such as non-uniform knots.
+        Args:
+            n_in, n_out: the layer's widths.
+            moments: of its basis and residual under the distribution of its inputs. Without a
+                residual `moments.mu_R0` is None, and σ_r must be None.
         """
+
+    def adapt(self, model: Any, x: Any) -> Any:
+        """The network that training begins with, given the drawn one and a sample of its inputs.
+
+        Called once, if `needs_data` is true: by `train`, studies and `fit` with the training
+        inputs, and by `KAN(…, sample=x)`.
+
+        Args:
+            model: a `KAN` whose weights were drawn by this scheme.
+            x: the sample, (N, n_in).
+        """
+        del x
+        return model
 
     def scales(
         self,
         n_in: int,
         n_out: int,
-        grid: int,
+        grid: int | None = None,
         degree: int = 3,
         *,
+        basis: Basis | None = None,
         domain: tuple[float, float] = (-1.0, 1.0),
-        residual: Callable | None = jax.nn.silu,
+        residual: Callable | str | None = "silu",
         inputs: Inputs | None = None,
     ) -> Scales:
         """(σ_r, σ_b) of a layer.
 
         Args:
             n_in, n_out: the layer's widths.
-            grid, degree, domain: its basis, see `kandle.splines.SplineBasis`.
-            residual: R, or None; σ_r is None then, and the basis functions share the variance.
+            grid, degree, domain: of a uniform B-spline, see `kandle.bases.BSpline`.
+            basis: any other basis; `grid`, `degree` and `domain` are not used then.
+            residual: R, a function or the name of one; None without a residual: σ_r is None then,
+                and the basis functions share the variance.
             inputs: the distribution of each input component; None is uniform over the domain.
         """
-        return self._scales(n_in, n_out, SplineBasis(grid, degree, domain), residual, inputs)
+        if (grid is None) == (basis is None):
+            raise UserError("Either 'grid' or 'basis' of scales must be given, and not both.")
+        if basis is None:
+            basis = BSpline(grid, degree, domain)  # pyright: ignore[reportArgumentType]
+        return self._scales(n_in, n_out, basis, residual, inputs)
 
     def draw(
         self,
-        key: Array,
+        key: "Array",
         n_in: int,
         n_out: int,
-        basis: SplineBasis,
+        basis: Basis,
         *,
-        residual: Callable | None = jax.nn.silu,
+        residual: Callable | str | None = "silu",
         inputs: Inputs | None = None,
-        dtype: Any = jnp.float32,
-        draws: str = "independent",
-    ) -> tuple[
-        Float[Array, "n_out n_in"] | None,
-        Float[Array, "n_out n_in"],
-        Float[Array, "n_out n_in n_basis"],
-    ]:
+        dtype: Any = "float32",
+        sampler: "Sampler | None" = None,
+        draws: str | None = None,
+    ) -> """tuple[
+        Float[Array, 'n_out n_in'] | None,
+        Float[Array, 'n_out n_in'],
+        Float[Array, 'n_out n_in n_basis'],
+    ]""":
         """A layer's weights (r, c, b); r is None without a residual.
 
         Args:
             key: the layer's own key; r and b are drawn from two halves of it.
             n_in, n_out, basis, residual, inputs: as for `scales`.
-            dtype, draws: as for `draw_scaled`.
+            dtype, sampler: as for `draw_scaled`; draws: deprecated.
         """
+        from kandle.init._draw import draw_scaled, resolve_sampler
+
         sigma_r, sigma_b = self._scales(n_in, n_out, basis, residual, inputs)
         return draw_scaled(
             key,
@@ -104,22 +162,22 @@ class Scheme(abc.ABC):
             n_basis=basis.n_basis,
             law=self.residual_law,
             dtype=dtype,
-            draws=draws,
+            sampler=resolve_sampler(sampler, draws, "Scheme.draw"),
         )
 
     def _scales(
         self,
         n_in: int,
         n_out: int,
-        basis: SplineBasis,
-        residual: Callable | None,
+        basis: Basis,
+        residual: Callable | str | None,
         inputs: Inputs | None,
     ) -> Scales:
         for name, n in (("n_in", n_in), ("n_out", n_out)):
             if isinstance(n, bool) or not isinstance(n, numbers.Integral) or n < 1:
                 raise must(f"'{name}'", "an integer of at least 1", n)
-        if residual is not None and not callable(residual):
-            raise must("'residual'", "a function of one number, or None", residual)
+        if not isinstance(basis, Basis):
+            raise must("'basis'", "a Basis, such as bases.BSpline(5)", basis)
         if inputs is None:
             inputs = Uniform(*basis.domain)
         if not isinstance(inputs, Inputs):
@@ -128,7 +186,7 @@ class Scheme(abc.ABC):
 
 
 def check_number(scheme: Scheme, name: str, *, positive: bool = False) -> None:
-    """Refuse a parameter of the scheme that is not a finite (positive) number."""
+    """Refuse a setting of the scheme that is not a finite (positive) number."""
     given = getattr(scheme, name)
     real = isinstance(given, numbers.Real) and not isinstance(given, bool)
     value = float(given) if real else math.nan
@@ -140,7 +198,9 @@ def check_number(scheme: Scheme, name: str, *, positive: bool = False) -> None:
 
 
 def check_reached(mu: float, what: str) -> float:
-    """A moment to divide by, or an error: a function that no input reaches has no scale."""
+    """A moment to divide by, or an error: functions that are zero on all inputs have no scale."""
     if not mu > 0:
-        raise UserError(f"{what} is zero under 'inputs': they must reach where it is not.")
+        raise UserError(
+            f"{what} is zero under 'inputs', which never falls where the function is nonzero."
+        )
     return mu

@@ -1,4 +1,4 @@
-"""Start the spline layers of a jaxKAN model anew."""
+"""Initialize the layers of a jaxKAN model."""
 
 import functools
 import numbers
@@ -13,6 +13,11 @@ from flax import nnx
 
 from kandle._errors import UserError, must
 from kandle.init import Inputs, Scheme, draw_scaled
+from kandle.interop._jaxkan_functions import (
+    FUNCTION_LAYERS,
+    function_basis,
+    write_function_weights,
+)
 from kandle.interop._jaxkan_layers import LAYERS, computes_as, knots_of
 from kandle.interop._report import Report, layer_report
 from kandle.interop._scales import (
@@ -33,14 +38,15 @@ def initialize(
     seed: Any = None,
     inputs: Inputs | None = None,
 ) -> Report:
-    """Start every spline layer of a jaxKAN model anew, in place.
+    """Initialize every layer of a jaxKAN model with a basis that Kandle knows, in place.
 
-    On uniform grids the weights are those of a Kandle network of the same shape and key.
+    On uniform grids, and for layers of other functions, the weights are those of a Kandle network
+    of the same shape and key.
 
     Args:
-        model: a jaxKAN `KAN` of type "base" or "spline", or any nnx module that holds such layers;
-            parts that are not known, as a layer with a `basis` of its own, keep their weights and
-            are named in a warning.
+        model: a jaxKAN `KAN` of any type but "sine", or any nnx module that contains such layers;
+            parts that are not known, such as a layer with a `basis` of its own, keep their weights
+            and are named in a warning.
         scheme: of `kandle.init`, or its name; LeCun-normalized is refused.
         key: a JAX key, or an integer to make one of; each layer draws from its own part of it.
         seed: an integer from -2**63 to 2**63 - 1, in place of the key. Without either the seed is
@@ -55,21 +61,28 @@ def initialize(
     known, unknown = _sort(model)
     if not known:
         raise UserError(
-            f"There is no spline layer in {type(model).__name__}: it has "
+            f"There is no layer that is known here in {type(model).__name__}: it has "
             f"{', '.join(unknown) or 'no parameters at all'}."
         )
     reports, drawn = [], []
     for (name, part), layer_key in zip(known, jax.random.split(key, len(known)), strict=True):
         with naming(name):
-            layer = _describe(part)
-            sigma_r, sigma_b = layer_scales(found, layer, inputs)
-        dtype = part.c_basis[...].dtype
+            functions = isinstance(part, FUNCTION_LAYERS)
+            layer = _FunctionLayer(part) if functions else _describe(part)
+            if isinstance(layer, _FunctionLayer):
+                sigma_r, sigma_b = layer.scales(found, inputs)
+            else:
+                sigma_r, sigma_b = layer_scales(found, layer, inputs)
+        dtype = jnp.float32 if functions else part.c_basis[...].dtype
         drawn.append(_draw(layer_key, found, layer, sigma_r, sigma_b, dtype))
         reports.append(layer_report(name, type(part).__name__, layer, sigma_r, sigma_b))
     for (_, part), (r, b) in zip(known, drawn, strict=True):
-        c = None if part.c_spl is None else jnp.ones((part.n_out, part.n_in))
         bias = None if part.bias is None else jnp.zeros(part.n_out)
-        _write(part, r, c, b, bias)
+        ones = jnp.ones((part.n_out, part.n_in))
+        if isinstance(part, FUNCTION_LAYERS):
+            write_function_weights(part, r, ones, b, bias)
+        else:
+            _write(part, r, None if part.c_spl is None else ones, b, bias)
     if unknown:
         warnings.warn(
             f"Not initialized, because these parts are not known: {', '.join(unknown)}.",
@@ -99,7 +112,7 @@ def _sort(model: Any) -> tuple[list[tuple[str, Any]], list[str]]:
     known, unknown = [], []
     for path, part in _modules(model):
         name = ".".join(map(str, path)) or "model"
-        if computes_as(part, LAYERS, "basis"):
+        if computes_as(part, (*LAYERS, *FUNCTION_LAYERS), "basis"):
             known.append((name, part))
         elif any(isinstance(value, nnx.Param) for value in vars(part).values()):
             unknown.append(f"{name} ({type(part).__name__})")
@@ -114,6 +127,24 @@ def _sort(model: Any) -> tuple[list[tuple[str, Any]], list[str]]:
 
 def _modules(model: Any) -> Iterator[tuple[tuple, Any]]:
     yield from ((path, part) for path, part in nnx.iter_modules(model))
+
+
+class _FunctionLayer:
+    """A layer of functions other than splines, the same for all its inputs."""
+
+    def __init__(self, part: Any):
+        self.n_in, self.n_out = part.n_in, part.n_out
+        self.residual = getattr(part, "residual", None)
+        self.basis = function_basis(part)
+        self.n_basis = self.basis.n_basis
+
+    def scales(self, scheme: Scheme, inputs: Inputs | None) -> tuple[np.ndarray | None, np.ndarray]:
+        """(σ_r, σ_b), repeated for every input."""
+        sigma_r, sigma_b = scheme.scales(
+            self.n_in, self.n_out, basis=self.basis, residual=self.residual, inputs=inputs
+        )
+        per_input = np.broadcast_to(sigma_b, (self.n_in, *np.shape(sigma_b)))
+        return None if sigma_r is None else np.full(self.n_in, sigma_r), per_input
 
 
 def _describe(part: Any) -> SplineLayer:
@@ -135,20 +166,21 @@ def _residual(function: Callable | None) -> Residual | None:
 def _draw(
     key: jax.Array,
     scheme: Scheme,
-    layer: SplineLayer,
+    layer: "SplineLayer | _FunctionLayer",
     sigma_r: np.ndarray | None,
     sigma_b: np.ndarray,
     dtype: Any,
 ) -> tuple[jax.Array | None, jax.Array]:
     shape = {"n_in": layer.n_in, "n_out": layer.n_out, "n_basis": layer.n_basis}
     drawn = functools.partial(draw_scaled, key, law=scheme.residual_law, dtype=dtype, **shape)
-    if np.ptp(sigma_b) == 0 and (sigma_r is None or np.ptp(sigma_r) == 0):
+    rows = sigma_b.reshape(layer.n_in, -1)  # one column, or one per basis function
+    if np.ptp(rows, axis=0).max() == 0 and (sigma_r is None or np.ptp(sigma_r) == 0):
         first = None if sigma_r is None else sigma_r[0]
         r, _, b = drawn(first, sigma_b[0])
         return r, b
     unit_r, _, unit_b = drawn(None if sigma_r is None else 1.0, 1.0)
     r = None if sigma_r is None or unit_r is None else unit_r * jnp.asarray(sigma_r, dtype)
-    return r, unit_b * jnp.asarray(sigma_b, dtype)[:, None]
+    return r, unit_b * jnp.asarray(rows, dtype)
 
 
 def _write(part: Any, r: Any, c: Any, b: Any, bias: Any) -> None:

@@ -1,6 +1,5 @@
-"""jaxKAN's models as Kandle's, and back."""
+"""jaxKAN's models as Kandle's, and back: the network, and its spline layers."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -12,9 +11,14 @@ from jaxkan.layers import SplineLayer as EfficientLayer
 from jaxkan.models.KAN import KAN as JaxKAN
 
 from kandle._errors import UserError, must, unknown
+from kandle.bases import Basis, BSpline, Knots
+from kandle.interop._jaxkan_functions import (
+    FUNCTION_LAYERS,
+    layer_from_kandle,
+    layer_to_kandle,
+)
 from kandle.interop._jaxkan_layers import LAYERS, computes_as, knots_of
 from kandle.nn import KAN, KANLayer
-from kandle.splines import SplineBasis
 
 KNOTS = ("uniform", "kept")
 
@@ -22,40 +26,33 @@ KNOTS = ("uniform", "kept")
 _EPSILON = float(np.finfo(np.float32).eps)
 
 
-@dataclass(frozen=True)
-class KeptBasis(SplineBasis):
-    """The splines on knots that are uniform but for rounding; the recursion alone reads them."""
-
-    kept: tuple[float, ...] = ()
-
-    @property
-    def knots(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return np.asarray(self.kept)
-
-
 def to_kandle(model: Any, *, knots: str = "uniform") -> KAN:
-    """The Kandle network that computes what a jaxKAN `KAN` of spline layers does.
+    """The Kandle network that computes the same function as a jaxKAN `KAN`.
 
-    Kandle's knots are uniform: a model whose grids were adapted to data is refused, and so is one
-    with a `__call__` or a `basis` of its own. Weights are copied as they are; in double precision
-    (`jax_enable_x64`), where jaxKAN computes in float64 whatever its weights are, the network is
-    of float64.
+    Spline, Chebyshev, Legendre, Fourier and radial layers are converted; a sine layer, whose
+    frequencies are trained, has no equivalent. What follows is about spline layers; the others
+    agree to rounding.
+
+    A layer has one grid for all its inputs: a model whose grids were adapted to data is refused,
+    and so is one with a `__call__` or a `basis` of its own. Weights are copied; in double
+    precision (`jax_enable_x64`), where jaxKAN computes in float64 whatever its weights are, the
+    network is of float64.
 
     Both compute the same function and round it in different places. jaxKAN keeps its knots in
     float32, also in double precision, which moves a basis function by up to 1e-7 / h, h being the
     distance of knots; in float32 both round where x is between its knots, by about as much, and
     what follows multiplies that by its slopes. Outputs agree to 1e-6 of their scale on small
-    networks (two layers, G = 5) and to 2e-6 at [2, 32, 32, 32, 1], G = 20 from a Glorot start.
-    From jaxKAN's default start it is 4e-5 there, and from its LeCun start 5e-4: about twice (root
-    mean square) jaxKAN's own distance from the exact function, which is 1e-5 and 1e-4.
+    networks (two layers, G = 5) and to 2e-6 at [2, 32, 32, 32, 1], G = 20 with Glorot weights.
+    With jaxKAN's default weights it is 4e-5 there, and with its LeCun weights 5e-4: about twice
+    (root mean square) jaxKAN's own distance from the exact function, which is 1e-5 and 1e-4.
 
     Args:
-        model: a jaxKAN `KAN` of type "base" or "spline".
-        knots: "uniform", those that Kandle's kernels are made for; or "kept", the very knots of
-            jaxKAN, rounding included, on which the network is evaluated by recursion (backend
-            "reference"). It is slower and cannot be saved. In double precision, for x of float64,
-            its outputs are those of jaxKAN to 1e-10; in float32 they agree to 3e-6 and 2e-5 in the
-            two cases above, less than jaxKAN's own rounding.
+        model: a jaxKAN `KAN` of any type but "sine".
+        knots: of spline layers; "uniform", which the native kernels accelerate, or "kept", the
+            exact knots of jaxKAN, rounding included (`bases.Knots`), on which the network is
+            slower. In double precision, for x of float64, its outputs are those of jaxKAN to
+            1e-10; in float32 they agree to 3e-6 and 2e-5 in the two cases above, less than
+            jaxKAN's own rounding.
     """
     if knots not in KNOTS:
         raise unknown("knots of to_kandle", knots, KNOTS)
@@ -71,7 +68,8 @@ def from_kandle(model: KAN, layer_type: str = "spline") -> JaxKAN:
 
     Args:
         model: any but a normalized network, which jaxKAN has no layer for.
-        layer_type: "spline" or "base", jaxKAN's two spline layers.
+        layer_type: "spline" or "base", jaxKAN's two layers for B-splines. Other bases have one
+            layer each; what that layer cannot compute is an error.
     """
     kinds = {"spline": EfficientLayer, "base": BaseLayer}
     if not isinstance(model, KAN):
@@ -97,32 +95,36 @@ def _check_plain(model: Any) -> None:
         kinds = [
             type(layer).__name__
             for layer in model.layers
-            if not computes_as(layer, LAYERS, "__call__", "basis")
+            if not computes_as(layer, (*LAYERS, *FUNCTION_LAYERS), "__call__", "basis")
         ]
         if not kinds and len(model.layers):
             return
         got = f"{got} of {', '.join(dict.fromkeys(kinds)) or 'no layers'}"
     requirement = (
-        "a jaxKAN KAN of spline layers (BaseLayer or SplineLayer) whose __call__ and basis are "
-        "those of jaxKAN"
+        "a jaxKAN KAN of spline layers (BaseLayer or SplineLayer), Chebyshev, Legendre, Fourier or "
+        "RBF layers whose __call__ and basis are those of jaxKAN"
     )
     raise must("'model' of to_kandle", requirement, got)
 
 
 def _from_kandle(layer: KANLayer, kind: Any) -> Any:
+    basis = layer.basis
+    if not isinstance(basis, BSpline | Knots):
+        return layer_from_kandle(layer)
+    knots = basis.full if isinstance(basis, Knots) else basis.knots
     part = kind(
         n_in=layer.n_in,
         n_out=layer.n_out,
-        k=layer.basis.degree,
-        G=layer.basis.grid,
-        grid_range=layer.basis.domain,
+        k=basis.degree,
+        G=basis.n_basis - basis.degree,
+        grid_range=basis.domain,
         residual=layer.residual,
         external_weights=True,
         add_bias=layer.bias is not None,
     )
     # As exact as the weights: jaxKAN adds steps in float32, which is off by several roundings.
     rows = len(part.grid.item)
-    part.grid.item = jnp.tile(jnp.asarray(layer.basis.knots, layer.b.dtype), (rows, 1))
+    part.grid.item = jnp.tile(jnp.asarray(knots, layer.b.dtype), (rows, 1))
     weights = {"c_res": layer.r, "c_spl": layer.c, "c_basis": layer.b, "bias": layer.bias}
     for name, values in weights.items():
         if values is not None:
@@ -131,9 +133,9 @@ def _from_kandle(layer: KANLayer, kind: Any) -> Any:
 
 
 def _to_kandle(part: Any, l: int, knots: str) -> KANLayer:
-    basis = _uniform_basis(part, l)
-    if knots == "kept":
-        basis = _kept_basis(part, l, basis)
+    if isinstance(part, FUNCTION_LAYERS):
+        return layer_to_kandle(part, l)
+    basis: Basis = _exact_knots(part, l) if knots == "kept" else _uniform_basis(part, l)
     # jaxKAN's basis functions are of JAX's default precision, and all else follows them.
     dtype = jnp.promote_types(part.c_basis[...].dtype, jnp.result_type(float))
     edges = (part.n_out, part.n_in)
@@ -148,22 +150,21 @@ def _to_kandle(part: Any, l: int, knots: str) -> KANLayer:
         None if part.bias is None else weights(part.bias),
         basis=basis,
         residual=part.residual,
-        backend="reference" if knots == "kept" else None,
     )
 
 
-def _kept_basis(part: Any, l: int, basis: SplineBasis) -> KeptBasis:
-    """The same splines on the layer's own knots."""
+def _exact_knots(part: Any, l: int) -> Knots:
+    """The splines on the layer's own knots, rounding included."""
     knots = knots_of(part)
     if not (knots == knots[0]).all():
         raise UserError(
             f"Layer {l} has knots that are rounded differently for its inputs, and Kandle has one "
-            "grid a layer: the model can be converted with knots='uniform'."
+            "grid per layer: the model can be converted with knots='uniform'."
         )
-    return KeptBasis(basis.grid, basis.degree, basis.domain, tuple(knots[0].tolist()))
+    return Knots.from_full(knots[0], part.k)
 
 
-def _uniform_basis(part: Any, l: int) -> SplineBasis:
+def _uniform_basis(part: Any, l: int) -> BSpline:
     """The uniform basis that a layer's knots are, up to the float32 they are kept in."""
     knots, degree = knots_of(part), part.k
     grid = knots.shape[1] - 2 * degree - 1
@@ -172,7 +173,7 @@ def _uniform_basis(part: Any, l: int) -> SplineBasis:
     low, high = map(float, part.grid.grid_range)
     for domain in ((low, high), ends):
         if domain[0] < domain[1]:
-            basis = SplineBasis(grid, degree, domain)
+            basis = BSpline(grid, degree, domain)
             rounding = 8 * _EPSILON * np.abs(knots).max()
             if np.allclose(knots, basis.knots, rtol=0, atol=rounding):
                 return basis

@@ -1,4 +1,4 @@
-"""jaxKAN's two spline layers: which they are, and the knots they keep."""
+"""jaxKAN's two spline layers and their knots."""
 
 from typing import Any
 

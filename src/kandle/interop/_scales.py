@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Float
 
 from kandle._errors import UserError, must
+from kandle.bases import Knots, Moments
 from kandle.init import Inputs, Scheme, Uniform, get
+from kandle.init._scheme import Scales
 from kandle.interop._spline import Residual, SplineLayer
-from kandle.splines import Moments, basis_moments
 
 
 def check_scheme(scheme: str | Scheme) -> Scheme:
@@ -20,12 +21,12 @@ def check_scheme(scheme: str | Scheme) -> Scheme:
     if found.normalized:
         raise UserError(
             f"Scheme {found.name!r} standardises the basis functions inside the layer: it needs "
-            "Kandle's own KAN and cannot start a layer of another library."
+            "Kandle's own KAN and cannot initialize a layer of another library."
         )
-    if found.spread is not None:
+    if found.needs_data:
         raise UserError(
-            f"'spread' of scheme {found.name!r} adapts Kandle's own KAN to data: it must be None "
-            f"for a layer of another library. Got {found.spread!r} instead."
+            f"Scheme {found.name!r} adapts Kandle's own KAN to data with these settings and cannot "
+            f"initialize a layer of another library. Got {found!r} instead."
         )
     return found
 
@@ -56,13 +57,14 @@ def naming(layer: str) -> Iterator[None]:
 
 def layer_scales(
     scheme: Scheme, layer: SplineLayer, inputs: Inputs | None
-) -> tuple[Float[np.ndarray, " n_in"] | None, Float[np.ndarray, " n_in"]]:
+) -> tuple[Float[np.ndarray, " n_in"] | None, Float[np.ndarray, "n_in ..."]]:
     """(σ_r, σ_b) of every input, from moments on that input's own knots.
 
+    σ_b is (n_in,), or (n_in, n_basis) from a scheme that has one value per basis function.
     `inputs` None is uniform over the domain of an input's knots. σ_r is None without a residual,
     or with one that is zero wherever the inputs are.
     """
-    known: dict[bytes, tuple[float | None, float]] = {}
+    known: dict[bytes, Scales] = {}
     for i, row in enumerate(layer.knots):
         if row.tobytes() not in known:
             lo, hi = layer.domain(i)
@@ -86,15 +88,16 @@ def _collapsed(i: int, at: float) -> UserError:
 
 
 def _moments(layer: SplineLayer, knots: np.ndarray, inputs: Inputs) -> Moments:
-    mu_B0, mu_B1 = (
-        float(basis_moments(knots, layer.degree, inputs, order).mean()) for order in (0, 1)
-    )
+    basis = Knots.from_full(knots, layer.degree)
+    each = [basis.moments(inputs, order) for order in (0, 1)]
     mu_R0 = mu_R1 = None
     if layer.residual is not None:
         mu_R0, mu_R1 = (_residual_moment(layer.residual, inputs, order) for order in (0, 1))
         if mu_R0 == 0:
             mu_R0 = mu_R1 = None
-    return Moments(layer.n_basis, mu_B0, mu_B1, mu_R0, mu_R1, inputs.std)
+    mu_B0, mu_B1 = (float(mu.mean()) for mu in each)
+    per_function = [tuple(mu.tolist()) for mu in each]
+    return Moments(layer.n_basis, mu_B0, mu_B1, mu_R0, mu_R1, inputs.std, *per_function)
 
 
 def _residual_moment(residual: Residual, inputs: Inputs, order: int) -> float:

@@ -25,7 +25,7 @@ class SplineLayer:
 
     n_in: int
     n_out: int
-    knots: Float[np.ndarray, "n_in n_knots"]
+    knots: Float[np.ndarray, "*n_in n_knots"]
     degree: int
     residual: Residual | None
 

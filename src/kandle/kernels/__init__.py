@@ -1,10 +1,12 @@
 """One operation, the value of a KAN layer with all its derivatives, and its backends.
 
-`reference` is the equation, `dense` plain JAX for any accelerator, `native` C++ for the CPU.
+`reference` is the equation, `dense` plain JAX for any accelerator; both accept any basis. `native`
+is C++ for the CPU and accelerates uniform B-splines.
 """
 
 from kandle.kernels._api import (
     BACKENDS,
+    accelerates,
     check_backend,
     default_backend,
     jet,
@@ -18,6 +20,7 @@ from kandle.kernels._residual import Residual, residual_derivatives
 __all__ = [
     "BACKENDS",
     "Residual",
+    "accelerates",
     "check_backend",
     "default_backend",
     "jet",

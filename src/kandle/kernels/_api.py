@@ -1,4 +1,4 @@
-"""The kernels' one public face: check the arguments, choose a backend, call it.
+"""The public functions of the kernels: check the arguments, choose a backend, call it.
 
 A backend is a module (or anything with the same attributes) that has
 
@@ -6,12 +6,14 @@ A backend is a module (or anything with the same attributes) that has
     jet(x, r, c, b, bias, *, first, second, basis, residual)
     statistics(x, *, basis)
     total(x)
+    accelerates(basis)         (optional: backends without it accept any basis)
 
 with the shapes of the functions below, each differentiable to any order in both modes, vmappable,
 and NaN where x is not finite.
 """
 
 import functools
+import numbers
 from typing import Any
 
 import jax
@@ -19,10 +21,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 from kandle._errors import UserError, must, unknown
+from kandle.bases import Basis
 from kandle.kernels import _dense, _library, _native, _reference
 from kandle.kernels._residual import Residual
 from kandle.kernels._spread import spread as _spread
-from kandle.splines import SplineBasis
 
 BACKENDS = ("reference", "dense", "native")
 
@@ -31,21 +33,32 @@ if _library.library() is not None:
     _IMPLEMENTATIONS["native"] = _native
 
 
-def default_backend() -> str:
-    """`native` on a CPU where it could be loaded, else `dense`."""
-    return "native" if "native" in _IMPLEMENTATIONS and jax.default_backend() == "cpu" else "dense"
+def default_backend(basis: Basis | None = None) -> str:
+    """`native` on a CPU where it could be loaded and accelerates the basis, else `dense`."""
+    usable = "native" in _IMPLEMENTATIONS and jax.default_backend() == "cpu"
+    return "native" if usable and (basis is None or accelerates(basis)) else "dense"
 
 
-def check_backend(backend: str | None) -> str:
-    """The name of a usable backend; `None` is the default one."""
+def accelerates(basis: Basis) -> bool:
+    """Whether the native kernels accept a basis: B-splines on uniform knots."""
+    return _native.accelerates(basis)
+
+
+def check_backend(backend: str | None, basis: Basis | None = None) -> str:
+    """The name of a usable backend, which accepts the basis; None is the default one."""
     if backend is None:
-        return default_backend()
+        return default_backend(basis)
     if backend not in BACKENDS:
         raise unknown("backend", backend, BACKENDS)
     if backend not in _IMPLEMENTATIONS:
         raise UserError(
             f"The backend {backend!r} could not be loaded on this machine. "
             f"Available: {', '.join(_IMPLEMENTATIONS)}."
+        )
+    if backend == "native" and basis is not None and not accelerates(basis):
+        raise UserError(
+            "The backend 'native' must have a basis of uniform B-splines (bases.BSpline). "
+            f"Got {type(basis).__name__} instead: use backend=None or 'dense'."
         )
     return backend
 
@@ -57,7 +70,7 @@ def layer(
     b: Float[ArrayLike, "n_out n_in n_basis"],
     bias: Float[ArrayLike, " n_out"] | None,
     *,
-    basis: SplineBasis,
+    basis: Basis,
     residual: Residual | None,
     backend: str | None = None,
 ) -> Float[Array, "N n_out"]:
@@ -71,14 +84,14 @@ def layer(
         c: scaling weights, (n_out, n_in).
         b: basis weights, (n_out, n_in, n_basis).
         bias: (n_out,), or None.
-        basis: the splines B_m, the same for every input.
+        basis: the functions B_m, the same for every input.
         residual: R, an elementwise function, or None.
-        backend: one of `BACKENDS`, or None for the best here.
+        backend: one of `BACKENDS`; None is the fastest one for this basis and machine.
 
     Returns:
         y, (N, n_out).
     """
-    name = check_backend(backend)
+    name = check_backend(backend, _check_basis(basis))
     arrays = _check(x, 2, r, c, b, bias, basis, residual)
     return _layer(*arrays, basis=basis, residual=residual, backend=name)
 
@@ -92,7 +105,7 @@ def jet(
     *,
     first: int,
     second: int,
-    basis: SplineBasis,
+    basis: Basis,
     residual: Residual | None,
     backend: str | None = None,
 ) -> Float[Array, "C N n_out"]:
@@ -112,7 +125,8 @@ def jet(
     Returns:
         The same components of the outputs, (C, N, n_out).
     """
-    name = check_backend(backend)
+    name = check_backend(backend, _check_basis(basis))
+    first, second = _count("first", first), _count("second", second)
     if not 0 <= second <= first:
         raise must("'second' of jet", f"between 0 and 'first' = {first}", second)
     arrays = _check(x, 3, r, c, b, bias, basis, residual)
@@ -125,10 +139,10 @@ def jet(
 
 
 def statistics(
-    x: Float[ArrayLike, "N n_in"], *, basis: SplineBasis, backend: str | None = None
+    x: Float[ArrayLike, "N n_in"], *, basis: Basis, backend: str | None = None
 ) -> tuple[Float[Array, "n_in n_basis"], Float[Array, "n_in n_basis"]]:
     """Mean and population variance of every B_m(x_i) over the batch, each (n_in, n_basis)."""
-    name = check_backend(backend)
+    name = check_backend(backend, _check_basis(basis))
     x = _floating(x)
     if x.ndim != 2 or x.shape[0] == 0:
         raise must("'x' of statistics", "a matrix (N, n_in) with at least one row", x.shape)
@@ -136,11 +150,13 @@ def statistics(
 
 
 def total(x: Float[ArrayLike, "... N"], backend: str | None = None) -> Float[Array, "..."]:
-    """Σ_n x_n over the last axis, on `native` in an order that no batch around it changes."""
+    """Σ_n x_n over the last axis, on `native` in an order that is the same in any batch."""
     name = check_backend(backend)
     x = _floating(x)
     if x.ndim == 0:
         raise must("'x' of total", "an array with at least one axis", x.shape)
+    if x.size == 0:
+        return jnp.zeros(x.shape[:-1], x.dtype)  # kernels need something to add
     return _total(x, backend=name)
 
 
@@ -150,7 +166,7 @@ def spread(x: Float[ArrayLike, "..."], n: int, backend: str | None = None) -> Fl
     return _spread(_floating(x), n, _IMPLEMENTATIONS[name].total)
 
 
-# Jitted, so that eager calls compile once a shape; inlined, so that an outer jit sees through.
+# Jitted, so that eager calls compile once per shape; inlined, so that an outer jit sees through.
 _jit = functools.partial(jax.jit, inline=True)
 
 
@@ -176,16 +192,29 @@ def _total(x, *, backend):
     return _IMPLEMENTATIONS[backend].total(x)
 
 
+def _count(name: str, value: int) -> int:
+    """A number of directions as a Python integer: NumPy's do not fit into compiled programs."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise must(f"'{name}' of jet", "a whole number", value)
+    return int(value)
+
+
 def _floating(x: ArrayLike) -> Array:
     x = jnp.asarray(x)
+    if jnp.issubdtype(x.dtype, jnp.complexfloating):
+        raise must("The input of a kernel", "real", f"an array of {x.dtype}")
     return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.result_type(float))
+
+
+def _check_basis(basis: Basis) -> Basis:
+    if not isinstance(basis, Basis):
+        raise must("'basis'", "a Basis, such as bases.BSpline(5)", basis)
+    return basis
 
 
 def _check(x, x_ndim, r, c, b, bias, basis, residual) -> tuple:
     """Arrays of one floating dtype whose shapes fit, or an error naming the one that does not."""
     x, c, b = _floating(x), jnp.asarray(c), jnp.asarray(b)
-    if not isinstance(basis, SplineBasis):
-        raise must("'basis'", "a SplineBasis", basis)
     if (r is None) != (residual is None):
         raise must("'r'", "given exactly when a residual function is", "one without the other")
     if c.ndim != 2:

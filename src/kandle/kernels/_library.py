@@ -1,4 +1,4 @@
-"""Find the compiled kernels, check that they fit the installed jaxlib, register them with XLA.
+"""Check that the compiled kernels fit the installed jaxlib, and register them with XLA.
 
 The shared object holds no Python: it is opened with ctypes, and each of its handlers is registered
 under a name that carries a version, because cached executables refer to handlers by name.
@@ -7,16 +7,15 @@ under a name that carries a version, because cached executables refer to handler
 import ctypes
 import functools
 import hashlib
-import os
 import re
-import sys
 import warnings
 from pathlib import Path
 
 import jax
 import jaxlib
 
-_NAME = "libkandle_kernels.so"
+from kandle._native import NativeUnavailable, open_library
+
 _VERSION = "v1"
 _HANDLERS = (
     "jet_forward",
@@ -32,19 +31,9 @@ _HANDLERS = (
 )
 
 
-class NativeUnavailable(RuntimeWarning):
-    """The native kernels cannot be used here; the `dense` backend takes their place."""
-
-
 def target(handler: str, dtype) -> str:
     """The name under which XLA knows a handler, for float32 or float64 operands."""
     return f"kandle_{handler}_f{8 * dtype.itemsize}_{_VERSION}"
-
-
-def _find() -> Path | None:
-    # Beside this file in an installed wheel; in an editable install, among the installed packages.
-    folders = [Path(__file__).parent, *(Path(entry) / "kandle" / "kernels" for entry in sys.path)]
-    return next((folder / _NAME for folder in folders if (folder / _NAME).is_file()), None)
 
 
 def _installed_ffi_version() -> tuple[int, int]:
@@ -59,17 +48,10 @@ def _installed_ffi_version() -> tuple[int, int]:
 
 
 def _open() -> ctypes.CDLL:
-    if os.environ.get("KANDLE_DISABLE_NATIVE"):
-        raise OSError("KANDLE_DISABLE_NATIVE is set")
-    path = _find()
-    if path is None:
-        raise OSError("they were not built (no C++ compiler at installation?)")
-    library = ctypes.CDLL(str(path))
-    library.kandle_isa.restype = ctypes.c_char_p
-    library.kandle_fma_rate.restype = ctypes.c_double
+    library = open_library()
     built = library.kandle_ffi_api_major(), library.kandle_ffi_api_minor()
     here = _installed_ffi_version()
-    # A handler made for a newer FFI than jaxlib's takes the whole CPU backend down when called.
+    # A handler built for a newer FFI than jaxlib's takes the whole CPU backend down when called.
     if built[0] != here[0] or built[1] > here[1]:
         raise OSError(
             f"they were built for XLA FFI {built[0]}.{built[1]}, jaxlib has {here[0]}.{here[1]}"
@@ -122,6 +104,6 @@ def instruction_set() -> str:
 
 
 def fma_rate() -> float:
-    """Floating-point operations a second of one core on fused multiply-adds, measured now."""
+    """Floating-point operations per second of one core on fused multiply-adds, measured now."""
     opened = library()
     return float("nan") if opened is None else float(opened.kandle_fma_rate())

@@ -1,19 +1,24 @@
-"""Local support in C++ through the FFI: only the k + 1 active functions of an input are touched."""
+"""Uniform B-splines in C++ through the FFI: only the k + 1 functions that are not zero are read."""
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from kandle.bases import Basis, BSpline
 from kandle.kernels import _dense
 from kandle.kernels._fused import jet_p
 from kandle.kernels._residual import Residual
 from kandle.kernels._trilinear import basis_sums, row_sums
-from kandle.splines import SplineBasis
 
 _DTYPES = ("float32", "float64")
 
 
-def layer(x, r, c, b, bias, *, basis: SplineBasis, residual: Residual | None) -> Array:
+def accelerates(basis: Basis) -> bool:
+    """Whether this backend has kernels for a basis: B-splines on uniform knots."""
+    return type(basis) is BSpline
+
+
+def layer(x, r, c, b, bias, *, basis: BSpline, residual: Residual | None) -> Array:
     """y_j = Σ_i [ r_ji R(x_i) + c_ji Σ_m b_jim B_m(x_i) ] + bias_j."""
     return jet(x[None], r, c, b, bias, first=0, second=0, basis=basis, residual=residual)[0]
 
@@ -27,7 +32,7 @@ def jet(
     *,
     first: int,
     second: int,
-    basis: SplineBasis,
+    basis: BSpline,
     residual: Residual | None,
 ) -> Float[Array, "C N n_out"]:
     """(x, x_d, x_dd) -> (y, y_d, y_dd) in one call.
@@ -50,7 +55,7 @@ def jet(
 
 
 def statistics(
-    x: Float[Array, "N n_in"], *, basis: SplineBasis
+    x: Float[Array, "N n_in"], *, basis: BSpline
 ) -> tuple[Float[Array, "n_in n_basis"], Float[Array, "n_in n_basis"]]:
     """Mean and population variance over the batch of every B_m(x_i)."""
     if x.dtype.name not in _DTYPES:

@@ -1,28 +1,14 @@
-"""The layer as its equation reads: the Cox-de Boor recursion and one einsum a term.
+"""The layer as its equation reads: the basis by its definition, and one einsum per term.
 
-This is what the other backends are compared with; it builds every basis function at every point.
+The other backends are compared with this one. It accepts any basis.
 """
 
-import functools
-
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from kandle.bases import Basis
+from kandle.bases._jax import values
 from kandle.kernels._residual import Residual, residual_derivatives
-from kandle.splines import SplineBasis, cox_de_boor
-
-
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
-def _B(x: Array, basis: SplineBasis, order: int) -> Array:
-    """B_m^{(ν)}(x): (..., n_in) -> (..., n_in, n_basis)."""
-    return cox_de_boor(x, basis.knots, basis.degree, order)
-
-
-@_B.defjvp
-def _B_jvp(basis: SplineBasis, order: int, primals: tuple, tangents: tuple):
-    (x,), (x_dot,) = primals, tangents
-    return _B(x, basis, order), _B(x, basis, order + 1) * x_dot[..., None]
 
 
 def layer(
@@ -32,11 +18,11 @@ def layer(
     b: Float[Array, "n_out n_in n_basis"],
     bias: Float[Array, " n_out"] | None,
     *,
-    basis: SplineBasis,
+    basis: Basis,
     residual: Residual | None,
 ) -> Float[Array, "N n_out"]:
     """y_j = Σ_i [ r_ji R(x_i) + c_ji Σ_m b_jim B_m(x_i) ] + bias_j."""
-    y = jnp.einsum("oi,oim,nim->no", c, b, _B(x, basis, 0))
+    y = jnp.einsum("oi,oim,nim->no", c, b, values(x, basis, 0))
     if r is not None and residual is not None:
         y = y + jnp.einsum("oi,ni->no", r, residual(x))
     return y if bias is None else y + bias
@@ -51,15 +37,15 @@ def jet(
     *,
     first: int,
     second: int,
-    basis: SplineBasis,
+    basis: Basis,
     residual: Residual | None,
 ) -> Float[Array, "C N n_out"]:
     """(x, x_d, x_dd) -> (y, y_d, y_dd) with φ_ji = r_ji R + c_ji Σ_m b_jim B_m.
 
     y_d = Σ_i φ'(x_i) x_d,i and y_dd = Σ_i φ''(x_i) x_d,i² + φ'(x_i) x_dd,i.
     """
-    orders = range(3 if second else 2)
-    phi = [jnp.einsum("oi,oim,nim->noi", c, b, _B(x[0], basis, order)) for order in orders]
+    orders = range(1 + (first > 0) + (second > 0))
+    phi = [jnp.einsum("oi,oim,nim->noi", c, b, values(x[0], basis, order)) for order in orders]
     if r is not None and residual is not None:
         R = residual_derivatives(residual, x[0], len(phi))
         phi = [p + r * d[:, None, :] for p, d in zip(phi, R, strict=True)]
@@ -67,7 +53,9 @@ def jet(
     value = phi[0].sum(-1)
     if bias is not None:
         value = value + bias
-    parts = [value[None], jnp.einsum("noi,dni->dno", phi[1], x_d)]
+    parts = [value[None]]
+    if first:
+        parts.append(jnp.einsum("noi,dni->dno", phi[1], x_d))
     if second:
         curved = jnp.einsum("noi,dni->dno", phi[2], x_d[:second] ** 2)
         parts.append(curved + jnp.einsum("noi,dni->dno", phi[1], x_dd))
@@ -75,10 +63,10 @@ def jet(
 
 
 def statistics(
-    x: Float[Array, "N n_in"], *, basis: SplineBasis
+    x: Float[Array, "N n_in"], *, basis: Basis
 ) -> tuple[Float[Array, "n_in n_basis"], Float[Array, "n_in n_basis"]]:
     """Mean and population variance over the batch of every B_m(x_i)."""
-    B = _B(x, basis, 0)
+    B = values(x, basis, 0)
     return B.mean(0), B.var(0)
 
 

@@ -22,14 +22,15 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.interpreters import ad, batching
 
+from kandle.bases import BSpline
+from kandle.bases._jax import evaluate
 from kandle.kernels import _library
 from kandle.kernels._models import define, lower, n_models, no_tangent, sum_to
-from kandle.splines import SplineBasis, evaluate
 
 _ROLES = ("a", "w", "g")
 
 
-def _spline_attributes(basis: SplineBasis) -> dict:
+def _spline_attributes(basis: BSpline) -> dict:
     lo, hi = basis.domain
     return {
         "grid": np.int64(basis.grid),
@@ -125,11 +126,14 @@ for _mode, _primitive in _TRILINEAR.items():
     ad.primitive_transposes[_primitive] = functools.partial(_trilinear_transpose, _mode)
 
 
-def spline_sum(x, a, w, *, basis: SplineBasis, order: int):
+def spline_sum(x, a, w, *, basis: BSpline, order: int):
     """y[n,o] = Σ_i Σ_m a[n,i] B_m^{(ν)}(x[n,i]) w[i,m,o].
 
     x and a are (P, N, n_in), w is (P, n_in, M, n_out), y is (P, N, n_out).
     """
+    if order > basis.degree:  # zero, or NaN where x is not finite
+        nothing = jnp.sum(0.0 * x * a, axis=-1, keepdims=True)
+        return jnp.broadcast_to(nothing, (n_models((x, a, w)), x.shape[1], w.shape[-1]))
     return _TRILINEAR["g"].bind(x, a, w, basis=basis, order=order)
 
 
@@ -206,7 +210,7 @@ for _mode, _primitive in _PAIR.items():
     ad.primitive_transposes[_primitive] = functools.partial(_pair_transpose, _mode)
 
 
-def basis_sums(x, *, basis: SplineBasis):
+def basis_sums(x, *, basis: BSpline):
     """Σ_n B_m(x[n,i]) and Σ_n B_m(x[n,i])², each (P, n_in, n_basis), of x (P, N, n_in)."""
     ones = jnp.ones_like(x)
     return tuple(_PAIR["w"].bind(x, ones, basis=basis, order=0, other=other) for other in (-1, 0))

@@ -1,4 +1,4 @@
-"""One KAN layer: its weights, and how they reach the kernel."""
+"""One KAN layer: its weights, and how they are passed to the kernel."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -9,10 +9,10 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from kandle import kernels
-from kandle.init import Inputs, Scheme
-from kandle.splines import SplineBasis
+from kandle.bases import Basis
+from kandle.init import Inputs, Sampler, Scheme
 
-# Rows that are evaluated at a time where it is for their number alone: it bounds memory.
+# Rows evaluated at a time where all rows would need too much memory.
 BLOCK = 8192
 
 # Added to the variance of a basis function before dividing by its square root.
@@ -25,8 +25,8 @@ class KANLayer(eqx.Module):
         y_j = Σ_i [ r_ji R(x_i) + c_ji Σ_m b_jim B_m(x_i) ] + bias_j
 
     A normalized layer (Eq. 4) uses B̃_m = (B_m - E[B_m]) / √(Var[B_m] + 1e-5) for B_m, with the
-    mean and variance over the batch at hand, each input and each m for itself, or over the batch
-    it was frozen with.
+    mean and variance over the current batch, separately for each input and each m, or over the
+    batch it was frozen with.
 
     Attributes:
         r: residual weights, (n_out, n_in), or None.
@@ -34,10 +34,10 @@ class KANLayer(eqx.Module):
         b: basis weights, (n_out, n_in, n_basis).
         bias: (n_out,), or None.
         mean, variance: frozen statistics of the basis functions, (n_in, n_basis), or None.
-        basis: the splines B_m.
+        basis: the functions B_m.
         residual: R, or None.
         normalized: whether the basis functions are standardised.
-        backend: of the kernel; None is the best at the time of the call.
+        backend: of the kernels; None is the fastest one for the basis at the time of the call.
     """
 
     r: Float[Array, "n_out n_in"] | None
@@ -46,7 +46,7 @@ class KANLayer(eqx.Module):
     bias: Float[Array, " n_out"] | None
     mean: Float[Array, "n_in n_basis"] | None = None
     variance: Float[Array, "n_in n_basis"] | None = None
-    basis: SplineBasis = eqx.field(static=True, kw_only=True)
+    basis: Basis = eqx.field(static=True, kw_only=True)
     residual: Callable[[Array], Array] | None = eqx.field(static=True, kw_only=True)
     normalized: bool = eqx.field(static=True, default=False, kw_only=True)
     backend: str | None = eqx.field(static=True, default=None, kw_only=True)
@@ -57,18 +57,18 @@ class KANLayer(eqx.Module):
         n_in: int,
         n_out: int,
         *,
-        basis: SplineBasis,
+        basis: Basis,
         residual: Callable[[Array], Array] | None,
         bias: bool,
         init: Scheme,
         inputs: Inputs | None = None,
         key: Array,
-        draws: str = "independent",
+        sampler: Sampler | None = None,
         dtype: Any = jnp.float32,
         backend: str | None = None,
     ) -> Self:
         """A layer with weights drawn by a scheme, and a bias of zeros."""
-        options = {"residual": residual, "inputs": inputs, "dtype": dtype, "draws": draws}
+        options = {"residual": residual, "inputs": inputs, "dtype": dtype, "sampler": sampler}
         weights = init.draw(key, n_in, n_out, basis, **options)
         return cls(
             *weights,
@@ -88,7 +88,7 @@ class KANLayer(eqx.Module):
         return self.c.shape[-2]
 
     def __call__(self, x: Float[Array, "N n_in"]) -> Float[Array, "N n_out"]:
-        return kernels.layer(x, *self._weights(x), **self._options)
+        return kernels.layer(x, *self.effective_weights(x), **self._options)
 
     def jet(
         self, x: Float[Array, "C N n_in"], *, first: int, second: int
@@ -98,7 +98,7 @@ class KANLayer(eqx.Module):
         Batch statistics are those of the value, and constants under ∂/∂x.
         """
         options = {"first": first, "second": second, **self._options}
-        return kernels.jet(x, *self._weights(x[0]), **options)
+        return kernels.jet(x, *self.effective_weights(x[0]), **options)
 
     def freeze(self, x: Float[Array, "N n_in"]) -> "KANLayer":
         """The layer with the statistics of this batch, if it uses any."""
@@ -116,14 +116,17 @@ class KANLayer(eqx.Module):
     def _options(self) -> dict[str, Any]:
         return {"basis": self.basis, "residual": self.residual, "backend": self.backend}
 
-    def _weights(self, x: Array) -> tuple[Array | None, Array, Array, Array | None]:
-        """(r, c, b, bias) for the kernel; standardising is a change of b and of the bias.
+    def effective_weights(
+        self, x: Float[Array, "N n_in"] | None
+    ) -> tuple[Array | None, Array, Array, Array | None]:
+        """(r, c, b, bias) for the kernel; standardizing is a change of b and of the bias.
 
         c Σ_m b_m (B_m - mean_m) / s_m = c Σ_m (b_m / s_m) B_m - c Σ_m (b_m / s_m) mean_m
         """
         if not self.normalized:
             return self.r, self.c, self.b, self.bias
         if self.mean is None or self.variance is None:
+            assert x is not None
             mean, variance = kernels.statistics(x, basis=self.basis, backend=self.backend)
         else:
             mean, variance = lax.stop_gradient((self.mean, self.variance))
@@ -145,10 +148,10 @@ def blocks(x: Float[Array, "N n_in"]) -> list[Float[Array, "M n_in"]]:
 
 
 def _statistics(
-    x: Float[Array, "N n_in"], basis: SplineBasis, backend: str | None
+    x: Float[Array, "N n_in"], basis: Basis, backend: str | None
 ) -> tuple[Float[Array, "n_in n_basis"], Float[Array, "n_in n_basis"]]:
-    """`kernels.statistics` of any number of rows, from those of blocks where tables are made."""
-    if kernels.check_backend(backend) == "native":
+    """`kernels.statistics` of any number of rows, in blocks where the backend builds tables."""
+    if kernels.check_backend(backend, basis) == "native":
         return kernels.statistics(x, basis=basis, backend=backend)
     parts = [kernels.statistics(block, basis=basis, backend=backend) for block in blocks(x)]
     if len(parts) == 1:

@@ -1,10 +1,10 @@
-"""The network: layers one after the other, with all that a caller asks of them."""
+"""The network: layers one after the other."""
 
 import itertools
 import math
 import numbers
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import equinox as eqx
 import jax
@@ -13,34 +13,50 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from kandle import kernels
-from kandle._errors import must, unknown
-from kandle.init import DRAWS, Inputs, PowerLaw, Scheme
+from kandle._errors import UserError, must
+from kandle.bases import Basis, BSpline
+from kandle.bases import get as get_basis
+from kandle.init import Inputs, PowerLaw, Sampler, Scheme
 from kandle.init import get as get_scheme
-from kandle.nn._derivatives import Derivatives, check_dimensions, seed_jet
+from kandle.init._draw import resolve_sampler
+from kandle.nn._derivatives import (
+    Derivatives,
+    by_order,
+    check_dimensions,
+    check_multi_indices,
+    second_order,
+)
+from kandle.nn._edges import LayerEdges, edges
 from kandle.nn._layer import KANLayer, blocks
+from kandle.nn._prune import Pruned, prune
+from kandle.nn._refine import outside, refine
+from kandle.nn._regrid import regrid
 from kandle.nn._residuals import get_residual
-from kandle.splines import SplineBasis
 
 
 class KAN(eqx.Module):
-    """A spline Kolmogorov-Arnold network, a pytree of its weights.
+    """A Kolmogorov-Arnold network, a pytree of its weights.
 
     Args:
         widths: (n_0, …, n_L): inputs, hidden layers, outputs.
-        grid: G, the number of spline intervals; one for all layers, or one a layer.
-        degree: k of the splines.
-        domain: the interval that the splines of every layer divide.
+        basis: the functions on every edge, a `kandle.bases.Basis`, the name of one, or a sequence
+            with one per layer. None is a uniform B-spline as described by `grid`, `degree` and
+            `domain`, which must not be given otherwise. An integer is a `grid`.
+        grid: G, the number of spline intervals, 5 by default; one for all layers, or one per layer.
+        degree: k of the splines, 3 by default.
+        domain: the interval that the splines of every layer divide, (-1, 1) by default.
         residual: R, an elementwise function, the name of one, or None.
         bias: whether a layer has a bias.
         init: a scheme of `kandle.init`, or its name.
         inputs: the distribution that the scheme assumes for every layer's inputs; None is uniform
             over the domain.
+        sample: inputs, (N, n_0), for a scheme that adapts the network to data; others ignore it.
         key: a JAX key.
-        draws: "independent", each layer from its own part of the key; or "published", every layer
-            from the key itself, as the paper's runs drew, and the very numbers that they had: those
-            of `jax.random.key(42 + run)`, runs 1 to 5. Layers of one shape start equal then.
+        sampler: source of the random numbers, such as `kandle.paper.PublishedSampler()`; None is
+            `jax.random`.
+        draws: deprecated; "published" stands for `sampler=kandle.paper.PublishedSampler()`.
         dtype: of the weights.
-        backend: of the kernels; None is the best at the time of a call.
+        backend: of the kernels; None is the fastest one for the basis at the time of a call.
 
     Example:
         >>> model = KAN([2, 8, 8, 1], grid=5, key=jax.random.key(0))
@@ -53,30 +69,38 @@ class KAN(eqx.Module):
     def __init__(
         self,
         widths: Sequence[int],
+        basis: Basis | str | int | Sequence[Basis | str | int] | None = None,
         *,
-        grid: int | Sequence[int] = 5,
-        degree: int = 3,
-        domain: tuple[float, float] = (-1.0, 1.0),
+        grid: int | Sequence[int] | None = None,
+        degree: int | None = None,
+        domain: tuple[float, float] | None = None,
         residual: str | Callable[[Array], Array] | None = jax.nn.silu,
         bias: bool = True,
         init: str | Scheme = PowerLaw(),  # noqa: B008 (frozen)
         inputs: Inputs | None = None,
+        sample: Float[ArrayLike, "N n_in"] | None = None,
         key: Array,
-        draws: str = "independent",
+        sampler: Sampler | None = None,
+        draws: str | None = None,
         dtype: Any = jnp.float32,
         backend: str | None = None,
     ):
         widths = _check_widths(widths)
-        grids = _check_grids(grid, len(widths) - 1)
-        bases = [SplineBasis(g, degree, domain) for g in grids]
+        bases = _check_bases(basis, grid, degree, domain, len(widths) - 1)
         residual = get_residual(residual)
         scheme = get_scheme(init)
         if not isinstance(bias, bool):
             raise must("'bias' of KAN", "True or False", bias)
-        if backend is not None:
-            kernels.check_backend(backend)
-        keys = _layer_keys(_check_key(key), draws, len(bases))
-        self.layers = tuple(
+        for each in bases:
+            kernels.check_backend(backend, each)
+        sampler = resolve_sampler(sampler, draws, "KAN")
+        keys = sampler.layer_keys(_check_key(key), len(bases))
+        if scheme.sample_required and sample is None:
+            raise UserError(
+                f"Scheme {scheme.name!r} scales the weights with a sample of the inputs, which "
+                "must be given as KAN(…, sample=x)."
+            )
+        layers = tuple(
             KANLayer.draw(
                 n_in,
                 n_out,
@@ -86,7 +110,7 @@ class KAN(eqx.Module):
                 init=scheme,
                 inputs=inputs,
                 key=layer_key,
-                draws=draws,
+                sampler=sampler,
                 dtype=dtype,
                 backend=backend,
             )
@@ -95,9 +119,13 @@ class KAN(eqx.Module):
             )
         )
 
+        if sample is not None and scheme.needs_data:
+            layers = scheme.adapt(KAN.from_layers(layers), sample).layers
+        self.layers = layers
+
     @classmethod
     def from_layers(cls, layers: Iterable[KANLayer]) -> Self:
-        """A network of ready layers, each as wide as the next one takes in."""
+        """A network of existing layers, each with as many outputs as the next one has inputs."""
         layers = tuple(layers)
         if not layers:
             raise must("'layers' of KAN.from_layers", "at least one layer", layers)
@@ -121,7 +149,7 @@ class KAN(eqx.Module):
     def __call__(self, x: Float[ArrayLike, "... n_in"]) -> Float[Array, "... n_out"]:
         """The network's outputs, for any leading axes of x.
 
-        Of a normalized network all points in x are one batch, unless it is frozen.
+        A normalized network treats all points in x as one batch, unless it is frozen.
         """
         rows, leading = self._rows(x)
         for layer in self.layers:
@@ -133,32 +161,41 @@ class KAN(eqx.Module):
         x: Float[ArrayLike, "... n_in"],
         first: Sequence[int] = (0, 1),
         second: Sequence[int] = (1,),
+        further: Sequence[Sequence[int]] = (),
     ) -> Derivatives:
-        """The value with ∂/∂x_i and ∂²/∂x_i² in one forward pass, without nesting autodiff.
+        """The value with derivatives along the inputs in one forward pass, without nested autodiff.
+
+        Orders up to two are computed by the kernels of the backend, higher orders in plain JAX.
 
         Args:
             x: points, (..., n_in).
             first: input dimensions to differentiate along once.
             second: input dimensions to differentiate along twice.
+            further: other derivatives, each as a tuple of input dimensions: (0, 1) is the mixed
+                ∂²/∂x_0∂x_1, and (1, 1, 1) is ∂³/∂x_1³.
         """
         rows, leading = self._rows(x)
         n_in = self.widths[0]
         first = check_dimensions("first", first, n_in)
         second = check_dimensions("second", second, n_in)
-        # Directions with a second derivative come first: that is the kernel's order.
-        directions = (*second, *(i for i in first if i not in second))
-        jet = seed_jet(rows, directions, len(second))
-        for layer in self.layers:
-            jet = layer.jet(jet, first=len(directions), second=len(second))
-        jet = jet.reshape(len(jet), *leading, -1)
-        along = dict(zip(directions, jet[1:], strict=False))
-        curved = dict(zip(second, jet[1 + len(directions) :], strict=True))
-        return Derivatives(jet[0], {i: along[i] for i in first}, curved)
+        further = check_multi_indices(further, n_in)
+        if any(len(index) > 2 for index in further):
+            from kandle.nn._taylor import any_order
+
+            wanted = [*((i,) for i in first), *((i, i) for i in second), *further]
+            table = any_order(self.layers, rows, wanted)
+        else:
+            once, twice, mixed = by_order(further)
+            first = tuple(dict.fromkeys((*first, *once)))
+            second = tuple(dict.fromkeys((*second, *twice)))
+            table = second_order(self.layers, rows, first, second, mixed)
+        shaped = {index: along.reshape(*leading, -1) for index, along in table.items()}
+        return Derivatives(shaped.pop(()), further=shaped)
 
     def freeze(self, x: Float[ArrayLike, "... n_in"]) -> "KAN":
-        """The network with the batch statistics of x in place, so that rows predict alone as there.
+        """The network with the batch statistics of x stored, so that rows are independent.
 
-        Only LeCun-normalized networks have any; others are returned as they are.
+        Only LeCun-normalized networks use statistics; others are returned as they are.
         """
         rows, _ = self._rows(x)
         if not any(layer.normalized for layer in self.layers):
@@ -170,16 +207,16 @@ class KAN(eqx.Module):
         return KAN.from_layers(frozen)
 
     def adapt(self, x: Float[ArrayLike, "... n_in"], spread: float = 0.5) -> "KAN":
-        """The network with its hidden layers rescaled so that their outputs fill the splines alike.
+        """The network with its hidden layers rescaled so that their outputs fill the domain.
 
         One forward pass, layer by layer: r, b and bias of each hidden layer are multiplied by one
         number, so that its outputs on x, all units together, have the standard deviation
-        `spread` times half the length of the interval that the next layer's splines divide. The
-        last layer, whose outputs no spline takes in, stays as it is.
+        `spread` times half the width of the next layer's domain. The last layer, which no other
+        follows, is not changed.
 
         Args:
             x: a sample of the inputs, (..., n_in).
-            spread: the wanted standard deviation in half-widths; 0.58 is that of a uniform law.
+            spread: the standard deviation in half-widths; 0.58 is that of a uniform distribution.
         """
         real = isinstance(spread, numbers.Real) and not isinstance(spread, bool)
         if not real or not 0 < float(spread) < math.inf:
@@ -191,8 +228,8 @@ class KAN(eqx.Module):
             values = jnp.concatenate([layer(block) for block in blocks(rows)])
             deviation = float(np.std(np.asarray(values, np.float64)))
             if not 0 < deviation < math.inf:
-                told = f"a standard deviation of {deviation:g}"
-                raise must("'x' of KAN.adapt", "points on which hidden values differ", told)
+                got = f"a standard deviation of {deviation:g}"
+                raise must("'x' of KAN.adapt", "points on which hidden values differ", got)
             scale = float(spread) * (hi - lo) / 2 / deviation
             scaled = [w if w is None else w * scale for w in (layer.r, layer.b, layer.bias)]
             adapted.append(
@@ -206,8 +243,92 @@ class KAN(eqx.Module):
             rows = values * scale
         return KAN.from_layers([*adapted, self.layers[-1]])
 
+    def regrid(
+        self,
+        x: Float[ArrayLike, "... n_in"],
+        *,
+        grid: int | None = None,
+        knots: Literal["uniform", "quantile"] = "uniform",
+    ) -> "KAN":
+        """The same function on grids that span the values which each layer receives for x.
+
+        Layer by layer, the new domain reaches from the smallest to the largest input of the layer,
+        and its edge functions are fitted to the old ones by least squares on equally spaced points
+        of that domain. The fit is exact where the new splines can represent the old ones; a finer
+        `grid` brings it closer. Outside the new domain the edge functions differ. Inputs that are
+        all equal get a domain of width one around their value, so no grid collapses.
+
+        Args:
+            x: inputs that are typical for the network, (..., n_in).
+            grid: the number of intervals of every layer; None leaves each as it is.
+            knots: "uniform" has equal intervals, which the native kernels accelerate; "quantile"
+                has as many inputs in one interval as in another (`bases.Knots`).
+        """
+        rows, _ = self._rows(x)
+        return KAN.from_layers(regrid(self, rows, grid, knots))
+
+    def refine(self, grid: int | Sequence[int]) -> "KAN":
+        """The same function on finer uniform grids.
+
+        If `grid` is a multiple of a layer's G, its edge functions are unchanged to rounding on
+        the layer's domain, by knot insertion. Otherwise they are projected: the L² distance over
+        the domain is minimal. Outside the domain the knots of a finer grid reach less far, so the
+        function changes there: `outside` reports how many inputs that concerns, and `regrid`
+        widens domains. A frozen LeCun-normalized layer becomes a plain one.
+
+        Args:
+            grid: the new G, at least the present one; one for all layers, or one per layer.
+
+        Example:
+            >>> model = KAN([2, 8, 1], grid=5, key=jax.random.key(0))
+            >>> model.refine(grid=10).layers[0].basis.n_basis
+            13
+        """
+        grids = _per_layer("grid", "one integer", grid, len(self.layers))
+        for g in grids:
+            if isinstance(g, bool) or not isinstance(g, numbers.Integral):
+                raise must("'grid' of KAN.refine", "an integer, or one per layer", grid)
+        return KAN.from_layers(refine(self, [int(g) for g in grids]))
+
+    def outside(self, x: Float[ArrayLike, "... n_in"]) -> tuple[float, ...]:
+        """The share of each layer's inputs that lie outside the domain of its basis, over x."""
+        rows, _ = self._rows(x)
+        return outside(self, rows)
+
+    def edges(self, x: Float[ArrayLike, "... n_in"]) -> list[LayerEdges]:
+        """What every edge contributes over data: importance, mean and range, per layer.
+
+        An edge's importance is the standard deviation of its output over x.
+
+        Args:
+            x: a sample of the inputs, (..., n_in).
+        """
+        return edges(self, self._rows(x)[0])
+
+    def prune(
+        self,
+        x: Float[ArrayLike, "... n_in"],
+        *,
+        threshold: float | None = None,
+        keep: float | None = None,
+    ) -> Pruned:
+        """A smaller network without weak edges and dead units, and what its outputs lost.
+
+        An edge's score is its importance (`edges`) divided by the largest of its layer. A removed
+        edge is replaced by its mean. Give one of the two:
+
+        Args:
+            x: a sample of the inputs, (..., n_in).
+            threshold: remove edges with a score below this, from 0 to 1.
+            keep: keep this many edges, the strongest: an integer, or a share between 0 and 1.
+        """
+        return prune(self, self._rows(x)[0], threshold=threshold, keep=keep)
+
     def _rows(self, x: ArrayLike) -> tuple[Float[Array, "N n_in"], tuple[int, ...]]:
-        x = jnp.asarray(x, self.dtype)
+        x = jnp.asarray(x)
+        if jnp.iscomplexobj(x):
+            raise must("'x' of KAN", "real", f"an array of {x.dtype}")
+        x = x.astype(self.dtype)
         n_in = self.widths[0]
         if x.ndim == 0 or x.shape[-1] != n_in:
             raise must("'x' of KAN", f"an array whose last axis has {n_in} components", x.shape)
@@ -226,18 +347,34 @@ def _check_widths(widths: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in given)
 
 
-def _check_grids(grid: Any, n_layers: int) -> tuple[int, ...]:
-    if isinstance(grid, list | tuple):
-        if len(grid) != n_layers:
-            raise must("'grid' of KAN", f"one integer, or {n_layers}, one a layer", grid)
-        return tuple(grid)
-    return (grid,) * n_layers
+def _check_bases(
+    basis: Any, grid: Any, degree: Any, domain: Any, n_layers: int
+) -> tuple[Basis, ...]:
+    """One basis per layer."""
+    whole = isinstance(basis, numbers.Integral) or (
+        isinstance(basis, list | tuple) and all(isinstance(b, numbers.Integral) for b in basis)
+    )
+    if whole and grid is None:
+        basis, grid = None, basis
+    if basis is None:
+        k = 3 if degree is None else degree
+        ends = (-1.0, 1.0) if domain is None else domain
+        grids = _per_layer("grid", "one integer", 5 if grid is None else grid, n_layers)
+        return tuple(BSpline(G, k, ends) for G in grids)
+    if not (grid is None and degree is None and domain is None):
+        raise UserError(
+            "'grid', 'degree' and 'domain' of KAN describe a B-spline and must be left out where "
+            "'basis' is given: they are arguments of the basis itself."
+        )
+    return tuple(get_basis(b) for b in _per_layer("basis", "one basis", basis, n_layers))
 
 
-def _layer_keys(key: Array, draws: str, layers: int) -> Sequence[Array]:
-    if draws not in DRAWS:
-        raise unknown("draws of KAN", draws, DRAWS)
-    return [key] * layers if draws == "published" else jax.random.split(key, layers)  # pyright: ignore
+def _per_layer(name: str, one: str, given: Any, n_layers: int) -> tuple:
+    if isinstance(given, list | tuple):
+        if len(given) != n_layers:
+            raise must(f"'{name}' of KAN", f"{one}, or {n_layers}, one per layer", given)
+        return tuple(given)
+    return (given,) * n_layers
 
 
 def _check_key(key: Any) -> Array:

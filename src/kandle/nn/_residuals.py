@@ -1,12 +1,15 @@
 """Residual functions by name, so that a saved model needs no code to be loaded."""
 
+import importlib
+import sys
 from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array
 
 from kandle._errors import must, unknown
+from kandle.bases._residual import IN_JAX, residual_name
+
+__all__ = ["RESIDUALS", "get_residual", "identity", "residual_name"]
 
 
 def identity(x: Array) -> Array:
@@ -14,16 +17,14 @@ def identity(x: Array) -> Array:
     return x
 
 
+def _in_jax(module: str, attribute: str) -> Callable[[Array], Array]:
+    if module == __name__:
+        return getattr(sys.modules[__name__], attribute)
+    return getattr(importlib.import_module(module), attribute)
+
+
 RESIDUALS: dict[str, Callable[[Array], Array]] = {
-    "silu": jax.nn.silu,
-    "relu": jax.nn.relu,
-    "gelu": jax.nn.gelu,
-    "elu": jax.nn.elu,
-    "softplus": jax.nn.softplus,
-    "sigmoid": jax.nn.sigmoid,
-    "tanh": jnp.tanh,
-    "sin": jnp.sin,
-    "identity": identity,
+    name: _in_jax(*place) for name, place in IN_JAX.items()
 }
 
 
@@ -36,8 +37,3 @@ def get_residual(residual: str | Callable | None) -> Callable[[Array], Array] | 
     if residual is not None and not callable(residual):
         raise must("'residual'", "an elementwise function, the name of one, or None", residual)
     return residual
-
-
-def residual_name(residual: Callable) -> str | None:
-    """The name under which a function is known here, None for a caller's own."""
-    return next((name for name, known in RESIDUALS.items() if known is residual), None)

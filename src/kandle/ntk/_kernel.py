@@ -18,7 +18,7 @@ ROUTES: tuple[Route, ...] = get_args(Route)
 
 def kernel(
     model: KAN,
-    x: Float[ArrayLike, "N n_in"],
+    x: Float[ArrayLike, "N n_in"] | list,
     *,
     route: Route | None = None,
     chunk: int | None = None,

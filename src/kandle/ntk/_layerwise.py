@@ -25,10 +25,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from kandle.bases import evaluate
 from kandle.nn import KAN, KANLayer
 from kandle.nn._layer import EPSILON
 from kandle.ntk._tangents import Directions, Residual, Tangent, tangents
-from kandle.splines import evaluate
 
 # Rows of K that are made at a time: small enough that all about them stays in the cache.
 BLOCK = 128
@@ -93,7 +93,7 @@ class Rows:
 
     def _part(
         self, own: tuple[Tangent, ...], its: tuple[Tangent, ...], directions: Directions
-    ) -> Float[np.ndarray, "chunk chunk"]:
+    ) -> Float[np.ndarray, "rows columns"]:
         layers = zip(self.model.layers, own, its, strict=True)
         parts = [layer_gram(*each, self.directions, directions) for each in layers]
         return np.sum([np.asarray(part) for part in parts], axis=0)

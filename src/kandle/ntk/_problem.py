@@ -12,7 +12,7 @@ from kandle._errors import UserError
 from kandle.nn import KAN
 from kandle.ntk._double import double, doubled
 from kandle.ntk._kernel import kernel
-from kandle.ntk._residuals import KINDS, blocks
+from kandle.ntk._residuals import KINDS, blocks, residual_of
 from kandle.ntk._spectrum import Spectrum
 
 
@@ -59,20 +59,23 @@ def _function(problem: Any, model: KAN) -> dict[str, tuple[np.ndarray, np.ndarra
 def _pde(
     problem: Any, model: KAN, rba: Mapping[str, ArrayLike] | None
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    operator = residual_of(problem)
     data, rows = problem.arrays("float64"), problem.ntk_points()
     x = data["collocation"][rows["collocation"]]
     points, values = (data[name][rows["points"]] for name in ("points", "values"))
-    alpha = {"pde": np.ones(len(x)), "bc": np.ones(values.size)}
-    if rba:
-        alpha["pde"] = np.asarray(rba["pde"], np.float64)[rows["collocation"]]
-        of_values = np.asarray(rba["bc"], np.float64).reshape(data["values"].shape)
-        alpha["bc"] = of_values[rows["points"]].ravel()
     with double():
         network = doubled(model)
-        residual = problem.residual(x, network.derivatives(x, problem.first, problem.second))
-        errors = {
-            "pde": alpha["pde"] * np.ravel(residual),
-            "bc": alpha["bc"] * np.ravel(np.asarray(network(points)) - values),
+        found = operator(x, network.derivatives(x, problem.first, problem.second))
+        residuals = {
+            "pde": np.asarray(found).reshape(len(x), -1),
+            "bc": np.asarray(network(points)) - values,
         }
+    alpha = {kind: np.ones(r.size) for kind, r in residuals.items()}
+    for kind, array in (("pde", "collocation"), ("bc", "points")):
+        if not rba:
+            continue
+        of_points = np.asarray(rba[kind], np.float64).reshape(len(data[array]), -1)
+        alpha[kind] = of_points[rows[array]].ravel()
+    errors = {kind: alpha[kind] * r.ravel() for kind, r in residuals.items()}
     K = blocks(model, problem, x, points, rba=alpha)
     return {kind: (K[kind, kind], errors[kind]) for kind in KINDS}

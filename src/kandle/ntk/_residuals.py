@@ -67,7 +67,7 @@ def blocks(
         kinds = {
             "pde": _Kind(
                 points(collocation, network, "collocation"),
-                problem.residual,
+                residual_of(problem),
                 Directions(tuple(problem.first), tuple(problem.second)),
             ),
             "bc": _Kind(points(conditions, network, "conditions"), None, Directions()),
@@ -76,6 +76,11 @@ def blocks(
         found = take(network, kinds, chunk)
     alpha = {kind: _weights(rba, kind, len(found[kind, kind])) for kind in KINDS}
     return {(xi, zeta): alpha[xi][:, None] * K * alpha[zeta] for (xi, zeta), K in found.items()}
+
+
+def residual_of(problem: Any) -> Callable:
+    """The residual of a PDE as a function of points and of derivatives without names."""
+    return problem.ntk_residual() if hasattr(problem, "ntk_residual") else problem.residual
 
 
 def _by_layers(

@@ -52,7 +52,9 @@ class Spectrum:
 
     @classmethod
     def of(
-        cls, K: Float[ArrayLike, "n n"], error: Float[ArrayLike, "n ..."] | None = None
+        cls,
+        K: Float[ArrayLike, "n n"] | list,
+        error: Float[ArrayLike, "n ..."] | list | None = None,
     ) -> "Spectrum":
         """The spectrum of a symmetric kernel, and of an error in its eigenvectors."""
         K = np.asarray(K, np.float64)

@@ -1,30 +1,37 @@
-"""What is to be learned: functions, Feynman equations, differential equations, tables of data.
+"""What a network learns: functions, Feynman equations, differential equations, tables of data.
 
-A problem is a small object with a name, LaTeX, a domain, the data of a training and a grid on which
-its outcome is judged. All arrays are (points, inputs) or (points, outputs); the data depends on the
-problem alone, never on a scheme or a seed.
+A problem is a small object with a name, LaTeX, a domain, the data of a training, and a grid on
+which the outcome is evaluated. All arrays are (points, inputs) or (points, outputs). `PROBLEMS` is
+an open registry: `register` adds a problem of your own.
 """
 
+import importlib
+import warnings
 from typing import Any
 
+from kandle._errors import UserError, must
 from kandle.problems._allen_cahn import ALLEN_CAHN
 from kandle.problems._burgers import BURGERS
+from kandle.problems._coefficient import Coefficient
+from kandle.problems._condition import Condition, Named, integral, periodic, side
 from kandle.problems._feynman import AT_POLES, FEYNMAN, HEAVY_TAILED
-from kandle.problems._frame import numbers, read_frame
 from kandle.problems._function import Function
 from kandle.problems._functions import FUNCTIONS
 from kandle.problems._helmholtz import HELMHOLTZ
 from kandle.problems._lookup import find
 from kandle.problems._metrics import relative_l2, robust_error
-from kandle.problems._pde import PDE, Condition, side
-from kandle.problems._published import published
-from kandle.problems._scaler import Scaler
-from kandle.problems._table import Table
+from kandle.problems._pde import PDE, Group
+from kandle.problems._points import Points, Resample
+from kandle.problems._problem import Problem
 
 PDES = {problem.name: problem for problem in (ALLEN_CAHN, BURGERS, HELMHOLTZ)}
-PROBLEMS = {**FUNCTIONS, **PDES, **FEYNMAN}
+PROBLEMS: dict[str, Problem] = {}
+for _known in (FUNCTIONS, PDES, FEYNMAN):
+    PROBLEMS.update(_known)  # pyright: ignore[reportArgumentType, reportCallIssue]
+"""Problems by name; `register` adds to it."""
 
-Problem = Function | PDE | Table
+# Tables of data are problems too; reading and scaling them lives with all else about tables.
+_IN_TABULAR = ("Scaler", "Table", "numbers", "read_frame")
 
 __all__ = [
     "AT_POLES",
@@ -34,16 +41,19 @@ __all__ = [
     "PDE",
     "PDES",
     "PROBLEMS",
+    "Coefficient",
     "Condition",
     "Function",
+    "Group",
+    "Named",
+    "Points",
     "Problem",
-    "Scaler",
-    "Table",
+    "Resample",
     "get",
+    "integral",
     "names",
-    "numbers",
-    "published",
-    "read_frame",
+    "periodic",
+    "register",
     "relative_l2",
     "robust_error",
     "side",
@@ -51,14 +61,48 @@ __all__ = [
 
 
 def get(name: str | Problem) -> Any:
-    """The problem of that name, the one a `module:object` points at, or the problem itself.
+    """The problem of that name, the one that `module:object` names, or the problem itself.
 
     >>> get("burgers").n_in
     2
     """
-    return find(name, PROBLEMS, (Function, PDE, Table))
+    return find(name, PROBLEMS)
+
+
+def register(problem: Problem, *, replace: bool = False) -> Problem:
+    """Add a problem to `PROBLEMS` under its own name, and return it.
+
+    A registered problem is known in this process only. Study files and worker processes refer to a
+    problem of your own as `module:object`.
+
+    >>> wave = register(Function(lambda x: x**3, [(-1, 1)], name="cube"))
+    >>> get("cube") is wave
+    True
+    """
+    if not isinstance(problem, Problem):
+        raise must("A problem", "a Function, PDE, Table or other kandle.problems.Problem", problem)
+    if not replace and PROBLEMS.get(problem.name, problem) is not problem:
+        raise UserError(
+            f"There is a problem {problem.name!r} already. Choose another name, or pass "
+            "replace=True."
+        )
+    PROBLEMS[problem.name] = problem
+    return problem
 
 
 def names() -> list[str]:
-    """The names of the built-in problems, in the order of the study."""
+    """The names of the registered problems; the built-in ones come first."""
     return list(PROBLEMS)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "published":
+        warnings.warn(
+            "kandle.problems.published has moved to kandle.paper.published.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return importlib.import_module("kandle.paper").published
+    if name in _IN_TABULAR:
+        return getattr(importlib.import_module("kandle.tabular"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

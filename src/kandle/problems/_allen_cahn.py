@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kandle.problems._cache import kept
-from kandle.problems._pde import PDE, side
+from kandle.problems._condition import side
+from kandle.problems._pde import PDE
 from kandle.problems._spectral import allen_cahn
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ DOMAIN = ((0.0, 1.0), (-1.0, 1.0))
 
 def residual(x, d: "Derivatives"):
     """u_t - D u_xx - c (u - u³)."""
-    u, u_t, u_xx = d.value[..., 0], d.first[T][..., 0], d.second[X][..., 0]
-    return u_t - D * u_xx - C * (u - u**3)
+    (u,) = d.outputs
+    return u[T] - D * u[X, X] - C * (u.value - u.value**3)
 
 
 def initial(t, x):
@@ -57,5 +58,6 @@ ALLEN_CAHN = PDE(
     reference=dirichlet,
     alternatives={"dirichlet": dirichlet, "periodic": periodic},
     latex=r"u_t - D\, u_{xx} - c\, (u - u^3) = 0",
+    inputs=("t", "x"),
     n_evaluation=(201, 512),
 )

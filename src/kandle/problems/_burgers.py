@@ -6,7 +6,8 @@ import numpy as np
 
 from kandle.problems._cache import kept
 from kandle.problems._cole_hopf import cole_hopf
-from kandle.problems._pde import PDE, side
+from kandle.problems._condition import side
+from kandle.problems._pde import PDE
 
 if TYPE_CHECKING:
     from kandle.nn import Derivatives
@@ -18,13 +19,8 @@ DOMAIN = ((0.0, 1.0), (-1.0, 1.0))
 
 def residual(x, d: "Derivatives"):
     """u_t + u u_x - ν u_xx."""
-    u, u_t, u_x, u_xx = (
-        d.value[..., 0],
-        d.first[T][..., 0],
-        d.first[X][..., 0],
-        d.second[X][..., 0],
-    )
-    return u_t + u * u_x - NU * u_xx
+    (u,) = d.outputs
+    return u[T] + u.value * u[X] - NU * u[X, X]
 
 
 def initial(t, x):
@@ -49,5 +45,6 @@ BURGERS = PDE(
     second=(X,),
     reference=solution,
     latex=r"u_t + u\, u_x - \nu\, u_{xx} = 0",
+    inputs=("t", "x"),
     n_evaluation=(201, 512),
 )

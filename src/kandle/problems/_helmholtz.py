@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kandle.problems._pde import PDE, side
+from kandle.problems._condition import side
+from kandle.problems._pde import PDE
 
 if TYPE_CHECKING:
     from kandle.nn import Derivatives
@@ -16,15 +17,15 @@ DOMAIN = ((-1.0, 1.0), (-1.0, 1.0))
 
 def residual(x, d: "Derivatives"):
     """u_xx + u_yy + u - f, with f = (1 - π²(a₁² + a₂²)) sin(π a₁ x) sin(π a₂ y)."""
-    import jax.numpy as jnp  # only a training needs it, while tables and figures read this file too
+    import jax.numpy as jnp  # only training needs JAX; tables and figures also import this file
 
-    u, u_xx, u_yy = d.value[..., 0], d.second[X][..., 0], d.second[Y][..., 0]
+    (u,) = d.outputs
     f = (
         (1 - np.pi**2 * (A1**2 + A2**2))
         * jnp.sin(np.pi * A1 * x[..., X])
         * jnp.sin(np.pi * A2 * x[..., Y])
     )
-    return u_xx + u_yy + u - f
+    return u[X, X] + u[Y, Y] + u.value - f
 
 
 def solution(x, y):
@@ -46,5 +47,6 @@ HELMHOLTZ = PDE(
     second=(X, Y),
     reference=solution,
     latex=r"u_{xx} + u_{yy} + u = f(x, y)",
+    inputs=("x", "y"),
     n_evaluation=(512, 512),
 )

@@ -40,7 +40,7 @@ def checked_domain(domain: Sequence[Sequence[float]], what: str) -> Domain:
     """`domain` as a tuple of (lo, hi) with lo < hi, or an error that names `what`."""
     from kandle._errors import must
 
-    requirement = "a sequence of (low, high) pairs of finite numbers, one an input, low < high"
+    requirement = "a sequence of (low, high) pairs of finite numbers, one per input, low < high"
     try:
         pairs = tuple((float(lo), float(hi)) for lo, hi in domain)
     except (TypeError, ValueError):

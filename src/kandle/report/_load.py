@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from kandle._errors import UserError
+from kandle.report import _names
 from kandle.store import Curve, Spectrum, Store
 
 
@@ -25,6 +26,7 @@ def open_store(directory: str | Path) -> Store:
     if len(store) == 0:
         store.close()
         raise UserError(f"The store {directory} holds no runs yet.")
+    _names.use_looks(store.schemes())
     return store
 
 
@@ -32,10 +34,10 @@ def study_runs(store: Store, study: str) -> pd.DataFrame:
     """The runs of `study`, or an error that lists the studies there are."""
     runs = store.frame(study)
     if runs.empty:
-        rows = store.query("SELECT study, count(*) FROM runs GROUP BY study ORDER BY study")
+        rows = store.studies().items()
         held = ", ".join(f"{name} ({count:,} runs)" for name, count in rows)
         raise UserError(
-            f"The store {store.directory} has no runs of study {study!r}. Held: {held}."
+            f"The store {store.directory} has no runs of study {study!r}. Available: {held}."
         )
     return runs
 

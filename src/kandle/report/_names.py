@@ -1,55 +1,81 @@
 """How schemes, problems and metrics are called in tables and figures."""
 
 import re
+from collections.abc import Mapping
 
-from kandle.problems import FEYNMAN, FUNCTIONS, PDES
+from kandle._text import printable
+from kandle.problems import PROBLEMS
+from kandle.store import SchemeLook
 
 SCHEMES = {
     "baseline": "Baseline",
     "lecun-numerical": "LeCun–numerical",
     "lecun-normalized": "LeCun–normalized",
     "glorot": "Glorot",
+    "glorot-fine": "Glorot–fine",
     "power-law": "Power law",
     "quiet": "Quiet",
+    "data": "Data-dependent",
 }
-BUILT_IN = (
-    "functions",
-    "pdes",
-    "feynman",
-    "curves-functions",
-    "curves-pdes",
-    "ntk-functions",
-    "ntk-pdes",
-    "ntk-exponents",
-)
-"""The studies of the paper: what a scheme is there is known, and variants of it are strays."""
 METRICS = {"loss": "Loss", "l2": "L²", "both": "Both"}
-SMALL = {"G": 5, "width": 8, "depth": 2}
-LARGE = {"G": 20, "width": 32, "depth": 3}
-POWER_LAW = (0.25, 1.75)
-"""The exponents of `power-law` by name alone."""
 
 _PDES = {"allen-cahn": "Allen–Cahn", "burgers": "Burgers", "helmholtz": "Helmholtz"}
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
+_own: dict[str, SchemeLook] = {}
+
+
+def use_looks(looks: Mapping[tuple[str, str], SchemeLook]) -> None:
+    """Use the labels and colors that a store recorded for own schemes, by (scheme, settings).
+
+    A scheme with several settings is called by its class; its variants add their settings.
+    """
+    _own.clear()
+    for (name, _), look in looks.items():
+        other = _own.get(name)
+        label = look.label if other is None or other.label == look.label else _class(name)
+        _own[name] = SchemeLook(label, look.color)
+
+
+def own_color(name: str) -> str | None:
+    """The color that a store recorded for an own scheme, if it is one."""
+    look = _own.get(_split(name)[0])
+    return look.color if look and re.fullmatch(r"#[0-9A-Fa-f]{6}", look.color) else None
+
+
 def scheme(name: str) -> str:
-    """A scheme's name for people: `Glorot`, `Glorot (gain=2)`, or as it is."""
-    base, told = _split(name)
-    return f"{SCHEMES[base]} {told}".rstrip() if base in SCHEMES else name
+    """A scheme's name for people: `Glorot`, `Glorot (gain=2)`, the label of an own one."""
+    base, variant = _split(name)
+    if base in SCHEMES:
+        label = SCHEMES[base]
+    elif base in _own:
+        label = _own[base].label or _class(base)
+    else:
+        return printable(name)
+    return printable(f"{label} {variant}".rstrip())
+
+
+def _class(name: str) -> str:
+    return name.rpartition(":")[2]
+
+
+def scheme_at(name: str, pair: tuple[float, float]) -> str:
+    """A scheme's name for people, with the exponents that represent the power law."""
+    return scheme(name) + (f" ({pair[0]:g}, {pair[1]:g})" if name == "power-law" else "")
 
 
 def _split(name: str) -> tuple[str, str]:
     """A scheme and what tells a variant of it apart: `glorot`, `(gain=2)`."""
-    base, opening, told = name.partition("(")
-    return base, opening + told
+    base, opening, variant = name.partition("(")
+    return base, opening + variant
 
 
 def problem(name: str) -> str:
     """A problem's name for people: `f₃`, `Allen–Cahn`, or as it is."""
-    if name in FUNCTIONS:
+    if re.fullmatch(r"f\d+", name):
         return name[0] + name[1:].translate(_SUBSCRIPTS)
-    return _PDES.get(name, name)
+    return _PDES.get(name, printable(name))
 
 
 def tex(text: str) -> str:
@@ -63,18 +89,18 @@ def tex(text: str) -> str:
         "¶": r"\P{}",
     }
     table = special | {c: f"\\{c}" for c in "&%$#_{}"} | ours | {"<": r"$<$", ">": r"$>$"}
-    return "".join(table.get(c, c) for c in text)
+    return "".join(table.get(c, c) for c in printable(text))
 
 
 def plot(text: str) -> str:
     """`text` for matplotlib, where a dollar sign would start a formula."""
-    return text.replace("$", r"\$")
+    return printable(text).replace("$", r"\$")
 
 
 def ordered(names: list[str]) -> list[str]:
-    """Problems in the order of the study; a user's own come after, in theirs."""
-    known = [*FUNCTIONS, *PDES, *FEYNMAN]
-    return [n for n in known if n in names] + [n for n in dict.fromkeys(names) if n not in known]
+    """Problems in the order of the registry; those given as `module:object` follow."""
+    unique = dict.fromkeys(names)
+    return [n for n in PROBLEMS if n in unique] + [n for n in unique if n not in PROBLEMS]
 
 
 def ordered_schemes(names: list[str]) -> list[str]:
@@ -85,13 +111,16 @@ def ordered_schemes(names: list[str]) -> list[str]:
         dict.fromkeys(names),
         key=lambda n: (
             place.get(_split(n)[0], len(place)),
-            _numbers(n) if _split(n)[0] in place else [],
+            _variant(n) if _split(n)[0] in place else (),
         ),
     )
 
 
-def _numbers(name: str) -> list[float]:
-    return [float(n) for n in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", _split(name)[1])]
+def _variant(name: str) -> tuple[int, list[float]]:
+    """Sort key of a variant: the plain scheme, then those with numbers, then those with words."""
+    setting = _split(name)[1]
+    numbers = [float(n) for n in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", setting)]
+    return (1 if numbers else 2) if setting else 0, numbers
 
 
 def file_name(name: str) -> str:

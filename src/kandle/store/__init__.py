@@ -1,24 +1,45 @@
 """Every finished run, crash-safe, in one SQLite file: written by one process, read by any."""
 
-from kandle.store._columns import COLUMNS, LATER, TYPES
-from kandle.store._errors import StoreError
+from kandle.store._columns import COLUMNS, PYTHON, TYPES
+from kandle.store._errors import StoreError, StoreMoved
 from kandle.store._merge import Gathered, gather, merge
-from kandle.store._outcome import Curve, Outcome, Spectrum
+from kandle.store._outcome import OUTCOME_KINDS, OUTCOME_TYPES, Curve, Outcome, Spectrum
+from kandle.store._packed import read_manifest
 from kandle.store._place import writer
-from kandle.store._store import Run, Store
+from kandle.store._rows import Row
+from kandle.store._run import ADDED_DEFAULTS, FIELDS, KINDS, REQUIRED, RunSpec, compact
+from kandle.store._sessions import Session
+from kandle.store._store import SchemeLook, Store
+from kandle.store._verify import Repaired, Verification, repair, verify
 
 __all__ = [
+    "ADDED_DEFAULTS",
     "COLUMNS",
-    "LATER",
+    "FIELDS",
+    "KINDS",
+    "OUTCOME_KINDS",
+    "OUTCOME_TYPES",
+    "PYTHON",
+    "REQUIRED",
     "TYPES",
     "Curve",
     "Gathered",
     "Outcome",
-    "Run",
+    "Repaired",
+    "Row",
+    "RunSpec",
+    "SchemeLook",
+    "Session",
     "Spectrum",
     "Store",
     "StoreError",
+    "StoreMoved",
+    "Verification",
+    "compact",
     "gather",
     "merge",
+    "read_manifest",
+    "repair",
+    "verify",
     "writer",
 ]

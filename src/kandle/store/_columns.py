@@ -1,60 +1,24 @@
-"""The columns of exported rows, in their order."""
+"""The columns of exported rows, in their order: derived from what a run and its outcome are."""
 
-CONFIGURATION = (
-    *(
-        "study",
-        "problem",
-        "scheme",
-        "alpha",
-        "beta",
-        "G",
-        "degree",
-        "width",
-        "depth",
-        "seed",
-        "steps",
-    ),
-    *("optimizer", "learning_rate", "schedule", "dtype", "rba", "gain", "reference"),
-)
-RESULTS = ("status", "diverged_at", "loss", "l2", "l2_robust", "test_mse", "wall_s")
-# What makes the configuration whole …
-WHOLE = (
-    "settings",
-    "optimizer_arguments",
-    "domain",
-    "residual",
-    "bias",
-    "curve",
-    "checkpoints",
-    "draws",
-    "replicate",
-)
-# … and where a row comes from.
-FURTHER = (
-    *WHOLE,
-    *("machine", "backend", "version", "reason", "identity"),
-)
-COLUMNS = (*CONFIGURATION, *RESULTS, *FURTHER)
+from kandle.store._outcome import ORIGIN, OUTCOME_TYPES, RESULTS
+from kandle.store._run import FIELDS, PYTHON_TYPES
 
-# Configurations leave these out at these values: stores that were written before they came do too.
-LATER = {"draws": "independent"}
+# The results stand in the midst of the configuration: readers look for them there.
+_SPLIT = FIELDS.index("reference") + 1
+LEADING, TRAILING = FIELDS[:_SPLIT], FIELDS[_SPLIT:]
+COLUMNS = (*LEADING, *RESULTS, *TRAILING, *ORIGIN, "identity")
 
-_NUMBERS = (
-    "alpha",
-    "beta",
-    "learning_rate",
-    "gain",
-    "loss",
-    "l2",
-    "l2_robust",
-    "test_mse",
-    "wall_s",
-)
-_WHOLE = ("G", "degree", "width", "depth", "seed", "steps", "replicate")
-# The type of each column in a frame; text is empty where a column does not apply, numbers are NaN.
-TYPES: dict[str, str] = (
-    dict.fromkeys(COLUMNS, "str")
-    | dict.fromkeys(_NUMBERS, "float64")
-    | dict.fromkeys(_WHOLE, "int64")
-    | {"diverged_at": "Int64", "bias": "bool"}
-)
+PYTHON = {**PYTHON_TYPES, **OUTCOME_TYPES, "identity": str}
+"""The Python type of each column."""
+
+_DTYPES = {
+    str: "str",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    int | None: "Int64",
+    float | None: "float64",
+}
+TYPES: dict[str, str] = {name: _DTYPES[PYTHON[name]] for name in COLUMNS}
+"""The pandas type of each column. Where a column does not apply, text is empty and numbers are NaN.
+"""

@@ -1,4 +1,4 @@
-"""Join stores: shards written on several machines, or copies that went their own ways."""
+"""Join stores: shards written on several machines, or copies that were continued separately."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ from typing import Any
 from kandle.store._outcome import Outcome
 from kandle.store._store import Store
 
-_TRANSACTION = 1000
+_RUNS_PER_TRANSACTION = 1000
 
 
 @dataclass
 class Gathered:
-    """What came of putting many runs into a store: how many were new, how many were there, which
-    disagree.
+    """What happened to runs that were put into a store: how many were new, how many were there
+    already, which differ from those that were there.
     """
 
     added: int = 0
@@ -23,23 +23,26 @@ class Gathered:
 
 
 def gather(store: Store, runs: Iterable[tuple[str, dict[str, Any], Outcome]]) -> Gathered:
-    """Put whole runs (identity, configuration, outcome) into `store`; what is there is never
+    """Put whole runs (identity, configuration, outcome) into `store`; stored runs are never
     overwritten.
     """
-    told, runs = Gathered(), iter(runs)
-    while chunk := list(islice(runs, _TRANSACTION)):
+    found, runs = Gathered(), iter(runs)
+    while chunk := list(islice(runs, _RUNS_PER_TRANSACTION)):
         with store.transaction():
             for identity, configuration, outcome in chunk:
                 match store.put(identity, configuration, outcome):
                     case "added":
-                        told.added += 1
+                        found.added += 1
                     case "kept":
-                        told.kept += 1
+                        found.kept += 1
                     case "conflict":
-                        told.conflicts.append(identity)
-    return told
+                        found.conflicts.append(identity)
+    return found
 
 
 def merge(store: Store, source: Store) -> Gathered:
     """Put all runs of `source` into `store`. Doing it twice changes nothing."""
-    return gather(store, source.records())
+    found = gather(store, source.records())
+    if looks := {key: look for key, look in source.schemes().items() if key not in store.schemes()}:
+        store.add_schemes(looks)
+    return found

@@ -1,19 +1,26 @@
 """Every finished run, crash-safe, in one SQLite file."""
 
-import json
 import math
+import os
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from kandle._errors import must
-from kandle.store._blobs import pack, unpack
-from kandle.store._columns import COLUMNS, LATER, RESULTS, TYPES
-from kandle.store._errors import StoreError, explained
+from kandle.store import _sessions
+from kandle.store._blobs import Unreadable, pack, unpack
+from kandle.store._checks import checksum, combined, curve_checksum, spectra_checksum
+from kandle.store._columns import COLUMNS, TYPES
+from kandle.store._errors import StoreError, StoreMoved, damaged_records, explained
 from kandle.store._outcome import Curve, Outcome, Spectrum
+from kandle.store._packed import open_packed, refuse_writing
 from kandle.store._place import WriterLock, refuse_network
+from kandle.store._rows import STORED, Row, parse, read_row, read_rows
+from kandle.store._run import compact
 from kandle.store._schema import FILE, connect_reader, connect_writer
 
 if TYPE_CHECKING:
@@ -21,22 +28,29 @@ if TYPE_CHECKING:
 
 
 class Run(Protocol):
-    """What a store asks of a run's configuration: a name for it, and its plain values."""
+    """What a store asks of a run's configuration: its identity, and its plain values."""
 
     @property
     def identity(self) -> str: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 
+AnyRun = TypeVar("AnyRun", bound=Run)
 Put = Literal["added", "kept", "conflict"]
 
-_ORIGIN = ("machine", "backend", "version", "reason")
-_STORED = (*RESULTS, *_ORIGIN)
+
+class SchemeLook(NamedTuple):
+    """How an own scheme appears in tables and figures; empty text means the default."""
+
+    label: str = ""
+    color: str = ""
+
+
 _INSERT = (
-    f"INSERT INTO runs (identity, study, configuration, {', '.join(_STORED)}) "
-    f"VALUES (?, ?, ?, {', '.join('?' * len(_STORED))})"
+    f"INSERT INTO runs (identity, study, configuration, {', '.join(STORED)}) "
+    f"VALUES (?, ?, ?, {', '.join('?' * len(STORED))})"
 )
-# "Equal results" never includes how long they took or where they were made.
+# Results are equal whatever time they took and wherever they were computed.
 _COMPARED = ("status", "diverged_at", "loss", "l2", "l2_robust", "test_mse")
 _CHUNK = 500
 
@@ -44,27 +58,41 @@ _CHUNK = 500
 class Store:
     """The finished runs in a directory. One process writes at a time; any number read, at any time.
 
+    Everything that is read is compared with its checksum; a damaged record is an error that names
+    it.
+
     >>> with Store.open("results", "w") as store:  # doctest: +SKIP
     ...     store.add(spec, outcome)
     >>> Store.open("results").frame("functions")  # doctest: +SKIP
     """
 
-    def __init__(self, directory: Path, connection: sqlite3.Connection, lock: WriterLock | None):
+    def __init__(
+        self,
+        directory: Path,
+        connection: sqlite3.Connection,
+        lock: WriterLock | None,
+        path: Path | None = None,
+    ):
         self.directory = directory
+        self.path = path or directory / FILE
         self._connection = connection
         self._lock = lock
+        self._added: defaultdict[str, list[str]] = defaultdict(list)
+        self._file = _file_id(self.path)
 
     @classmethod
     def open(cls, directory: str | Path, mode: Literal["r", "w"] = "r") -> "Store":
         """Open the store in `directory`, for reading or as its one writer (which creates it if
-        needed).
+        needed). Packed stores, such as the one shipped as `results`, can only be read.
         """
         directory = Path(directory)
-        path = directory / FILE
         if mode == "r":
-            return cls(directory, connect_reader(path), None)
+            path = open_packed(directory) / FILE
+            return cls(directory, connect_reader(path), None, path)
         if mode != "w":
             raise must("'mode' of Store.open", "'r' or 'w'", mode)
+        refuse_writing(directory)
+        path = directory / FILE
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
@@ -72,14 +100,15 @@ class Store:
         refuse_network(directory)
         lock = WriterLock(directory)
         try:
-            return cls(directory, connect_writer(path), lock)
+            connection, without_digests = connect_writer(path)
+            store = cls(directory, connection, lock)
+            if without_digests:
+                with store.transaction():
+                    store._seal_all()
+            return store
         except BaseException:
             lock.release()
             raise
-
-    @property
-    def path(self) -> Path:
-        return self.directory / FILE
 
     def close(self) -> None:
         with explained(self.path):
@@ -95,7 +124,8 @@ class Store:
         self.close()
 
     def __len__(self) -> int:
-        return self.query("SELECT count(*) FROM runs")[0][0]
+        with explained(self.path):
+            return self._connection.execute("SELECT count(*) FROM runs").fetchone()[0]
 
     # writing
 
@@ -106,7 +136,7 @@ class Store:
     def add_many(self, runs: Iterable[tuple[Run, Outcome]], *, session: int | None = None) -> None:
         """Store finished runs in one transaction: all of them, or none.
 
-        A run that failed again keeps its last reason. What is there already is not counted.
+        A run that failed again keeps its last reason. Runs that are there already are not counted.
         """
         with self.transaction():
             stored = 0
@@ -117,25 +147,20 @@ class Store:
                         f"{self.path} holds other results for run {spec.identity[:12]}."
                     )
                 if put == "kept" and outcome.status == "failed":
-                    self._connection.execute(
-                        "UPDATE runs SET reason = ?, version = ? "
-                        "WHERE identity = ? AND status = 'failed'",
-                        (outcome.reason, outcome.version, spec.identity),
-                    )
+                    self._record_failure(spec.identity, outcome)
                 stored += put == "added"
             if session is not None:
-                self._connection.execute(
-                    "UPDATE sessions SET done = done + ? WHERE id = ?", (stored, session)
-                )
+                _sessions.update(self._connection, session, more=stored)
 
     def put(self, identity: str, configuration: Mapping[str, Any], outcome: Outcome) -> Put:
         """Store a run unless it is there; to be called within `transaction()`.
 
-        A finished run is never changed: equal results are `kept` (a curve or spectrum that was
-        lacking is added), different ones are a `conflict` and left alone. A `failed` run is no
-        result, and gives way to one.
+        A finished run is never changed: equal results are `kept` (a missing curve or spectrum is
+        added), different ones are a `conflict` and left alone. A `failed` run is no result, and is
+        replaced by one.
         """
-        found = self._connection.execute(
+        execute = self._connection.execute
+        found = execute(
             f"SELECT id, {', '.join(_COMPARED)} FROM runs WHERE identity = ?", (identity,)
         ).fetchone()
         if found is not None:
@@ -145,17 +170,41 @@ class Store:
             if old[0] != "failed":
                 if old != [_plain(getattr(outcome, name)) for name in _COMPARED]:
                     return "conflict"
-                return self._attach(run, outcome)
-            self._connection.execute("DELETE FROM runs WHERE id = ?", (run,))
-        text = json.dumps(configuration, separators=(",", ":"), allow_nan=False)
-        values = [_plain(getattr(outcome, name)) for name in _STORED]
-        cursor = self._connection.execute(
-            _INSERT, (identity, configuration["study"], text, *values)
-        )
-        self._attach(cursor.lastrowid, outcome)
+                return self._attach(run, identity, outcome)
+            execute("DELETE FROM runs WHERE id = ?", (run,))
+        study = configuration["study"]
+        values = [_plain(getattr(outcome, name)) for name in STORED]
+        cursor = execute(_INSERT, (identity, study, compact(configuration), *values))
+        if found is None:
+            self._added[study].append(identity)
+        self._attach(cursor.lastrowid or 0, identity, outcome)
         return "added"
 
-    def _attach(self, run: int | None, outcome: Outcome) -> Put:
+    def _record_failure(self, identity: str, outcome: Outcome) -> None:
+        """Let a run that failed again keep its last reason."""
+        execute = self._connection.execute
+        for (run,) in execute(
+            "UPDATE runs SET reason = ?, version = ? "
+            "WHERE identity = ? AND status = 'failed' RETURNING id",
+            (outcome.reason, outcome.version, identity),
+        ).fetchall():
+            self._seal(run)
+
+    def _seal_all(self) -> None:
+        """Write the checksums that the runs of an older format lack."""
+        for row in read_rows(self._connection)[0]:
+            self._added[row.study].append(row.identity)
+            self._attach(row.id, row.identity, Outcome(row.status))
+
+    def _seal(self, run: int) -> None:
+        """Write the checksum of a row."""
+        row = read_row(self._connection, run)
+        assert row is not None
+        self._connection.execute(
+            "UPDATE runs SET checksum = ? WHERE id = ?", (row.compute_checksum(), run)
+        )
+
+    def _attach(self, run: int, identity: str, outcome: Outcome) -> Put:
         """Add what a run lacks of its curve and spectra, unless any of it contradicts what is
         there.
         """
@@ -177,6 +226,16 @@ class Store:
         for key, packed in spectra.items():
             if key not in old:
                 execute("INSERT INTO spectra VALUES (?, ?, ?, ?, ?)", (run, *key, *packed))
+        every = [(*key, *packed) for key, packed in (spectra | old).items()]
+        execute(
+            "UPDATE runs SET curve_sum = ?, spectra_sum = ? WHERE id = ?",
+            (
+                curve_checksum(identity, old_curve or curve),
+                spectra_checksum(identity, every),
+                run,
+            ),
+        )
+        self._seal(run)
         return "kept"
 
     @contextmanager
@@ -184,127 +243,222 @@ class Store:
         """All that is written within is stored together when it ends, or not at all."""
         with explained(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
+            self._added.clear()
             try:
                 yield
+                self._extend_digests()
                 self._connection.execute("COMMIT")
             except BaseException:
                 # Some errors (a full disk among them) have rolled back already.
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+        self.check_in_place()
 
-    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> int:
-        """Run one writing statement by itself and return the row it made."""
+    def check_in_place(self) -> None:
+        """Raise unless the file that is open is still the one at the store's path."""
+        if self._file is not None and _file_id(self.path) != self._file:
+            raise StoreMoved(
+                f"{self.path} was deleted, moved or replaced while it was being written."
+            )
+
+    def save_copy(self, directory: Path) -> None:
+        """Write all runs to a new store in `directory`, even if this one's file was deleted."""
+        directory.mkdir(parents=True)
+        with explained(directory / FILE):
+            copy = sqlite3.connect(directory / FILE)
+            try:
+                self._connection.backup(copy)
+            finally:
+                copy.close()
+
+    def _extend_digests(self) -> None:
+        for study, identities in self._added.items():
+            old = self._connection.execute(
+                "SELECT runs, digest FROM digests WHERE study = ?", (study,)
+            ).fetchone()
+            runs, digest = old or (0, "0")
+            self._connection.execute(
+                "INSERT OR REPLACE INTO digests VALUES (?, ?, ?)",
+                (study, runs + len(identities), combined(identities, digest)),
+            )
+
+    def begin_session(
+        self, study: str, scale: str, command: str, *, planned: int, done: int
+    ) -> int:
+        """Record that a command starts to fill this store, and return the session's number."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        # Arguments that are not valid text (a path, say) cannot be stored as they are.
+        command = command.encode("utf-8", "backslashreplace").decode()
         with self.transaction():
-            return self._connection.execute(statement, parameters).lastrowid or 0
+            session = _sessions.Session(study, scale, command, now, planned, done)
+            return _sessions.insert(self._connection, session)
+
+    def end_session(self, number: int, ended: str) -> None:
+        """Record how a session ended: `complete` or `stopped`."""
+        with self.transaction():
+            _sessions.update(self._connection, number, ended=ended)
+
+    def add_sessions(self, sessions: Iterable[_sessions.Session]) -> None:
+        """Copy sessions of another store."""
+        with self.transaction():
+            for session in sessions:
+                _sessions.insert(self._connection, session)
+
+    def add_schemes(self, schemes: Mapping[tuple[str, str], SchemeLook]) -> None:
+        """Record how own schemes appear, by (scheme, settings); the newest look counts."""
+        with self.transaction():
+            for key, look in schemes.items():
+                self._connection.execute(
+                    "INSERT OR REPLACE INTO schemes VALUES (?, ?, ?, ?, ?)",
+                    (*key, *look, checksum((*key, *look))),
+                )
 
     # reading
 
-    def query(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple]:
-        """The rows of a SELECT on the tables `runs`, `curves`, `spectra`, `sessions` and the view
-        `results`.
-        """
+    def rows(self, study: str | None = None) -> list[Row]:
+        """The runs (of one study), compared with their checksums, in the order they were stored."""
         with explained(self.path):
-            return self._connection.execute(statement, parameters).fetchall()
+            rows, damaged = read_rows(self._connection, study=study)
+        if damaged:
+            raise damaged_records(self.path, damaged)
+        return rows
 
-    def missing(self, specs: Iterable[Any], *, retry_failed: bool = False) -> list[Any]:
+    def studies(self) -> dict[str, int]:
+        """How many runs each study has, in alphabetical order."""
+        counts: dict[str, int] = defaultdict(int)
+        for row in self.rows():
+            counts[row.study] += 1
+        return dict(sorted(counts.items()))
+
+    def sessions(self) -> dict[int, _sessions.Session]:
+        """All sessions by number, oldest first."""
+        with explained(self.path):
+            sessions, damaged = _sessions.read(self._connection)
+        if damaged:
+            raise damaged_records(self.path, damaged)
+        return sessions
+
+    def schemes(self) -> dict[tuple[str, str], SchemeLook]:
+        """How own schemes appear, by (scheme, settings)."""
+        with explained(self.path):
+            rows = self._connection.execute("SELECT * FROM schemes").fetchall()
+        damaged = [f"scheme {row[0]!r}" for row in rows if checksum(row[:-1]) != row[-1]]
+        if damaged:
+            raise damaged_records(self.path, damaged)
+        return {(scheme, settings): SchemeLook(*look) for scheme, settings, *look, _ in rows}
+
+    def missing(self, specs: Iterable[AnyRun], *, retry_failed: bool = False) -> list[AnyRun]:
         """Those of `specs` that the store lacks, in their order; failed runs count as missing if
         they are retried.
         """
-        condition = " WHERE status != 'failed'" if retry_failed else ""
-        stored = {identity for (identity,) in self.query(f"SELECT identity FROM runs{condition}")}
+        stored = {r.identity for r in self.rows() if not (retry_failed and r.status == "failed")}
         return [spec for spec in specs if spec.identity not in stored]
 
-    def failed(self, specs: Iterable[Any]) -> list[Any]:
-        """Those of `specs` that the store holds as failed."""
-        stored = {
-            name for (name,) in self.query("SELECT identity FROM runs WHERE status = 'failed'")
-        }
-        return [spec for spec in specs if spec.identity in stored] if stored else []
-
-    def losses(self) -> dict[str, float]:
-        """The losses of all finished runs, by identity."""
-        return dict(self.query("SELECT identity, loss FROM runs WHERE status = 'ok'"))
-
     def frame(self, study: str | None = None) -> "pd.DataFrame":
-        """The runs as a pandas frame with the exported columns, one row a run, in the order they
+        """The runs as a pandas frame with the exported columns, one row per run, in the order they
         were stored.
         """
         import pandas as pd
 
-        condition, parameters = ("WHERE study = ?", (study,)) if study is not None else ("", ())
-        stored = ("configuration", *_STORED, "identity")
-        rows = self.query(
-            f"SELECT {', '.join(stored)} FROM runs {condition} ORDER BY id", parameters
-        )
-        columns: dict[str, list] = (
-            dict(zip(stored, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
-        )
         with explained(self.path):
-            parsed = json.loads(f"[{','.join(columns.pop('configuration', []))}]")
-        for name in COLUMNS:
-            if name not in columns:
-                columns[name] = [row[name] if name in row else LATER[name] for row in parsed]
-        return pd.DataFrame({name: pd.Series(columns[name], dtype=TYPES[name]) for name in COLUMNS})
+            records = [row.record() for row in self.rows(study)]
+            try:
+                return pd.DataFrame(
+                    {
+                        name: pd.Series([record[name] for record in records], dtype=TYPES[name])
+                        for name in COLUMNS
+                    }
+                )
+            except (ValueError, TypeError, OverflowError) as error:  # of an older format
+                raise Unreadable(f"a column holds something else: {error}") from None
 
     def curves(self, identities: Iterable[str] | None = None) -> dict[str, Curve]:
         """The loss curves of the runs (of all by default), by identity; runs without one are left
         out.
         """
-        select = "SELECT identity, steps, curves.loss FROM curves JOIN runs ON run = id"
-        rows = self._selected(select, identities)
+        return self._curves(self._selected(identities))
+
+    def _curves(self, rows: Sequence[Row]) -> dict[str, Curve]:
+        packed = {run: found for run, *found in self._of_runs("curves", "run, steps, loss", rows)}
+        damaged = [
+            f"curve of {row.name}"
+            for row in rows
+            if row.checksum
+            and row.curve_sum != curve_checksum(row.identity, packed.get(row.id, ()))
+        ]
+        if damaged:
+            raise damaged_records(self.path, damaged)
         with explained(self.path):
-            return {identity: Curve(unpack(steps), unpack(loss)) for identity, steps, loss in rows}
+            return {
+                row.identity: Curve(*map(unpack, packed[row.id]))
+                for row in rows
+                if row.id in packed
+            }
 
     def spectra(self, identities: Iterable[str] | None = None) -> dict[str, list[Spectrum]]:
         """The kernel spectra of the runs (of all by default), by identity, in order of block and
         step.
         """
-        select = (
-            "SELECT identity, block, step, eigenvalues, error_share FROM spectra "
-            "JOIN runs ON run = id"
-        )
-        found: dict[str, list[Spectrum]] = {}
-        rows = self._selected(select, identities, "ORDER BY run, block, step")
-        with explained(self.path):
-            for identity, block, step, *packed in rows:
-                values, share = (None if blob is None else unpack(blob) for blob in packed)
-                assert values is not None
-                found.setdefault(identity, []).append(Spectrum(block, step, values, share))
-        return found
+        return self._spectra(self._selected(identities))
 
-    def _selected(
-        self, select: str, identities: Iterable[str] | None, order: str = ""
-    ) -> Iterator[tuple]:
-        if identities is None:
-            yield from self.query(f"{select} {order}")
-            return
-        wanted = list(identities)
-        for start in range(0, len(wanted), _CHUNK):
-            chunk = wanted[start : start + _CHUNK]
-            where = f"WHERE identity IN ({','.join('?' * len(chunk))})"
-            yield from self.query(f"{select} {where} {order}", chunk)
+    def _spectra(self, rows: Sequence[Row]) -> dict[str, list[Spectrum]]:
+        packed: defaultdict[int, list[tuple]] = defaultdict(list)
+        columns = "run, block, step, eigenvalues, error_share"
+        for run, *found in self._of_runs("spectra", columns, rows):
+            packed[run].append(tuple(found))
+        damaged = [
+            f"spectra of {row.name}"
+            for row in rows
+            if row.checksum
+            and row.spectra_sum != spectra_checksum(row.identity, packed.get(row.id, ()))
+        ]
+        if damaged:
+            raise damaged_records(self.path, damaged)
+        with explained(self.path):
+            return {
+                row.identity: [
+                    Spectrum(block, step, unpack(values), None if share is None else unpack(share))
+                    for block, step, values, share in sorted(packed[row.id], key=lambda r: r[:2])
+                ]
+                for row in rows
+                if row.id in packed
+            }
+
+    def _selected(self, identities: Iterable[str] | None) -> list[Row]:
+        wanted = None if identities is None else set(identities)
+        return [row for row in self.rows() if wanted is None or row.identity in wanted]
+
+    def _of_runs(self, table: str, columns: str, rows: Sequence[Row]) -> Iterator[tuple]:
+        """The rows that another table holds for some runs."""
+        with explained(self.path):
+            for start in range(0, len(rows), _CHUNK):
+                chunk = [row.id for row in rows[start : start + _CHUNK]]
+                where = f"WHERE run IN ({','.join('?' * len(chunk))})"
+                yield from self._connection.execute(f"SELECT {columns} FROM {table} {where}", chunk)
 
     def records(self) -> Iterator[tuple[str, dict[str, Any], Outcome]]:
-        """Every run whole, curve and spectra included: (identity, configuration, outcome), in
-        chunks.
-        """
-        columns = ", ".join(("id", "identity", "configuration", *_STORED))
-        statement = f"SELECT {columns} FROM runs WHERE id > ? ORDER BY id LIMIT {_CHUNK}"
-        last = -1
-        while rows := self.query(statement, (last,)):
-            identities = [row[1] for row in rows]
-            curves, spectra = self.curves(identities), self.spectra(identities)
-            for _, identity, configuration, *values in rows:
-                outcome = Outcome(
-                    **{k: _restored(k, v) for k, v in zip(_STORED, values, strict=True)},
-                    curve=curves.get(identity),
-                    spectra=tuple(spectra.get(identity, ())),
-                )
+        """Every run whole, curve and spectra included: (identity, configuration, outcome)."""
+        rows = self.rows()
+        for start in range(0, len(rows), _CHUNK):
+            chunk = rows[start : start + _CHUNK]
+            curves, spectra = self._curves(chunk), self._spectra(chunk)
+            for row in chunk:
                 with explained(self.path):
-                    parsed = json.loads(configuration)
-                yield identity, parsed, outcome
-            last = rows[-1][0]
+                    configuration = parse(row.configuration)
+                outcome = row.outcome(
+                    curves.get(row.identity), tuple(spectra.get(row.identity, ()))
+                )
+                yield row.identity, configuration, outcome
+
+
+def _file_id(path: Path) -> tuple[int, int] | None:
+    """The device and inode of a file; None if it is not there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _contradict(one: Sequence[bytes | None], other: Sequence[bytes | None]) -> bool:
@@ -313,11 +467,7 @@ def _contradict(one: Sequence[bytes | None], other: Sequence[bytes | None]) -> b
 
 
 def _plain(value: Any) -> Any:
-    """`value` as SQLite keeps it: a plain number or text, NULL for a number that does not exist."""
+    """`value` as SQLite holds it: a plain number or text, NULL for a number that does not exist."""
     if hasattr(value, "item"):
         value = value.item()
     return None if isinstance(value, float) and math.isnan(value) else value
-
-
-def _restored(name: str, value: Any) -> Any:
-    return float("nan") if value is None and name != "diverged_at" else value

@@ -1,44 +1,52 @@
-"""Axes: what narrows or widens a study. A scale is a set of axes, and so are the program's
-options.
-"""
+"""Axes: what narrows or widens a study. Scales and the program's options are sets of axes."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kandle.study import _form as form
+from kandle import _form as form
+from kandle.store import KINDS
 
 Shape = tuple[int, int, int]
 """(G, width, depth) of an architecture."""
 
 NAMED_SHAPES: dict[str, Shape] = {"small": (5, 8, 2), "large": (20, 32, 3)}
 
-_SHAPE = {"G": form.positive, "width": form.positive, "depth": form.positive}
+_SHAPE = {name: KINDS[name] for name in ("G", "width", "depth")}
 _ARCHITECTURE = form.either(form.choice(*NAMED_SHAPES), form.table)
-KINDS = {
-    "problems": form.several(form.text),
+
+
+def axis(field: str) -> form.Kind:
+    """A list of what a field of a run may hold."""
+    return form.several(form.filled(KINDS[field]))
+
+
+AXES = {
+    "problems": axis("problem"),
     "architectures": form.several(_ARCHITECTURE),
-    "grids": form.several(form.positive),
-    "widths": form.several(form.positive),
-    "depths": form.several(form.positive),
-    "schemes": form.several(form.text),
-    "alphas": form.several(form.number),
-    "betas": form.several(form.number),
+    "grids": axis("G"),
+    "widths": axis("width"),
+    "depths": axis("depth"),
+    "schemes": axis("scheme"),
+    "alphas": axis("alpha"),
+    "betas": axis("beta"),
     "seeds": form.either(form.positive, form.table),
-    "steps": form.positive,
+    "steps": KINDS["steps"],
 }
+"""What each axis may hold."""
 
 
 @dataclass(frozen=True)
 class Axes:
-    """What replaces a study's own axes; None leaves an axis as it is.
+    """What replaces a study's own axes; None leaves an axis unchanged.
 
-    - `problems`, `schemes`: names; a scheme the study does not have is added with its defaults;
+    - `problems`, `schemes`: names, `module:object` or `module:Class`; a scheme that the study does
+      not have is added with its default settings;
     - `architectures`: replaces all architectures;
     - `grids`, `widths`, `depths`: each replaces that coordinate in every architecture of the study;
     - `alphas`, `betas`: replace the exponents of schemes that have them;
-    - `seeds`: so many for every scheme, or for each scheme named;
+    - `seeds`: how many for every scheme, or for each scheme by name;
     - `steps`: the length of every training.
     """
 
@@ -56,7 +64,7 @@ class Axes:
     @classmethod
     def from_dict(cls, place: str, given: Mapping[str, Any]) -> "Axes":
         """Check and build axes from a table of a file or from the program's options."""
-        form.check(place, given, KINDS)
+        form.check(place, given, AXES)
         values: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list | tuple) else value
             for key, value in given.items()
@@ -78,7 +86,7 @@ class Axes:
         return {name: value for name, value in every.items() if value is not None}
 
 
-def shapes(place: str, given: Any) -> tuple[Shape, ...]:
+def shapes(place: str, given: Iterable[Any]) -> tuple[Shape, ...]:
     """Architectures from names (`small`, `large`) and tables `{G, width, depth}`."""
     found = []
     for entry in given:
@@ -90,7 +98,7 @@ def shapes(place: str, given: Any) -> tuple[Shape, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def reshaped(given: tuple[Shape, ...], axes: Axes) -> tuple[Shape, ...]:
+def replace_coordinates(given: tuple[Shape, ...], axes: Axes) -> tuple[Shape, ...]:
     """Every architecture with `axes.grids`, `.widths`, `.depths` in place of its own coordinates.
 
     {small, large} with widths (4, 8) is G=5 at depth 2 and G=20 at depth 3, each 4 and 8 wide.

@@ -8,29 +8,30 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kandle._errors import UserError
+from kandle.store import FIELDS, RunSpec
+from kandle.study._catalogue import is_normalized
 from kandle.study._cost import DEFAULT, CostModel
-from kandle.study._spec import FIELDS, RunSpec
 
-# The model puts a batch at a third of the five minutes it may take: it is right to a factor, not
-# to a percent, and a smaller batch is sooner stored.
+# Seconds, by the cost model: a third of the five minutes that a batch may take. The model is right
+# to a factor, not to a percent, and a smaller batch is stored sooner.
 _LONGEST = 100.0
 _SHORTEST = 8.0
 _MOST_RUNS = 32
 
-# What runs of a batch need not share: the program takes weights as arguments.
+# Runs of a batch may differ in these: the compiled program takes weights as arguments.
 _MEMBER = ("scheme", "alpha", "beta", "gain", "settings", "seed", "replicate")
 _SHARED = operator.attrgetter(*(name for name in FIELDS if name not in _MEMBER))
-_PROGRAM = operator.attrgetter("G", "width", "depth", "degree", "dtype", "scheme")
+_PROGRAM = operator.attrgetter("basis", "G", "width", "depth", "degree", "dtype", "scheme")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Runs that differ in their start alone, and what they cost together in seconds of one core."""
+    """Runs that differ in their initialization alone, and their cost in seconds of one core."""
 
     specs: tuple[RunSpec, ...]
     cost: float
     crashes: int = 0
-    """How often the worker died when a batch of this one run was tried."""
+    """How many workers died while they trained this one run."""
 
     def __len__(self) -> int:
         return len(self.specs)
@@ -44,16 +45,16 @@ class Batch:
 
 def shape(spec: RunSpec) -> tuple:
     """What decides whether two runs can train together."""
-    # A layer that standardises its basis is another program.
-    return _SHARED(spec), spec.scheme == "lecun-normalized"
+    # A layer that standardizes its basis is another program.
+    return _SHARED(spec), is_normalized(spec)
 
 
 def batches(specs: Iterable[RunSpec], *, slots: int = 1, model: CostModel = DEFAULT) -> list[Batch]:
-    """Group runs by shape and cut the groups so that a batch is short, most expensive batch first.
+    """Group runs by shape and split the groups into short batches, the most expensive first.
 
-    A batch is meant to end well within five minutes where one run does, and to be short enough
-    that `slots` workers end together. The parts of a group differ by one run at most, so that few
-    programs are compiled. The result depends on its arguments alone.
+    A batch should take well under five minutes where one run does, and be short enough that
+    `slots` workers finish together. The parts of a group differ by at most one run, so that few
+    programs are compiled. The result depends on the arguments alone.
     """
     groups: dict[tuple, list[RunSpec]] = {}
     for spec in specs:
@@ -61,26 +62,26 @@ def batches(specs: Iterable[RunSpec], *, slots: int = 1, model: CostModel = DEFA
     costs = {key: model.run(group[0]) for key, group in groups.items()}
     total = sum(costs[key] * len(group) for key, group in groups.items())
     longest = min(_LONGEST, max(_SHORTEST, total / (4 * slots)))
-    made = [
+    found = [
         Batch(tuple(part), costs[key] * len(part))
         for key, group in groups.items()
         for part in _parts(group, min(_MOST_RUNS, max(1, int(longest / costs[key]))))
     ]
-    # Of equals, one of each program comes first: workers then compile different programs side by
-    # side, and find the others' in the cache when they come to them.
+    # Among batches of equal cost, one of each program comes first: workers then compile different
+    # programs at the same time, and later find those of the others in the cache.
     turns = collections.Counter()
     order = []
-    for batch in made:
+    for batch in found:
         program = _PROGRAM(batch.specs[0])
         order.append((-batch.cost, turns[program], program, len(batch), len(order)))
         turns[program] += 1
-    return [made[i] for *_, i in sorted(order)]
+    return [found[i] for *_, i in sorted(order)]
 
 
 def shard(specs: Sequence[RunSpec], index: int, count: int) -> list[RunSpec]:
     """The runs of shard `index` of `count` (from 1), of nearly equal cost and disjoint.
 
-    It depends on the study alone, never on what a store holds, so that all shards agree.
+    They depend on the study alone, never on what a store holds, so that all shards agree.
     """
     if not 1 <= index <= count:
         raise UserError(f"A shard must be I/N with 1 <= I <= N. Got {index}/{count} instead.")

@@ -1,17 +1,17 @@
-"""Measure what runs cost on this machine, by training a few of them for a short while."""
+"""Measure what runs cost on this machine, by training a few of them for a few seconds."""
 
 import dataclasses
 from collections.abc import Sequence
 
+from kandle.store import RunSpec
 from kandle.study._batch import Batch
-from kandle.study._catalogue import facts
+from kandle.study._catalogue import facts, is_normalized
 from kandle.study._cost import DEFAULT, CostModel, work
 from kandle.study._execute import TRAINER
 from kandle.study._executor import Done, Executor, Lost, StudyError
 from kandle.study._local import LocalExecutor
-from kandle.study._spec import RunSpec
 
-_SECONDS = 1.0  # to spend on a measurement, by the model's own guess
+_SECONDS = 1.0  # per measurement, as the default model estimates it
 _MEMBERS = 4
 
 
@@ -19,10 +19,10 @@ def calibrate(specs: Sequence[RunSpec], *, runner: str = TRAINER) -> CostModel:
     """The cost model with its overhead and rates as measured on one core of this machine.
 
     For each kind of problem in `specs`, a narrow and a wide architecture are trained for two
-    lengths; the difference is what the steps cost without compiling, and the two architectures
-    tell overhead from work. Layers that standardise their basis, spectra and double precision keep
-    the ratios of the default model. Where a busy machine makes the wide architecture seem no
-    slower than the narrow one, the default's split of overhead and work is scaled to the wide one.
+    lengths; the difference is the cost of the steps without compilation, and the two architectures
+    separate overhead from work. Layers that standardize their basis, spectra and double precision
+    keep the ratios of the default model. Where noise makes the wide architecture seem no slower
+    than the narrow one, the default's split of overhead and work is scaled to the wide one.
     """
     model = DEFAULT
     with LocalExecutor(1, runner=runner) as executor:
@@ -35,10 +35,8 @@ def calibrate(specs: Sequence[RunSpec], *, runner: str = TRAINER) -> CostModel:
 
 
 def _extremes(specs: Sequence[RunSpec]) -> tuple[RunSpec, RunSpec]:
-    """The architectures near the first and the last decile of cost: the very largest takes too
-    long.
-    """
-    plain = [spec for spec in specs if spec.scheme != "lecun-normalized"] or list(specs)
+    """The architectures near the first and last decile of cost: the largest takes too long."""
+    plain = [spec for spec in specs if not is_normalized(spec)] or list(specs)
     ordered = sorted({work(spec): spec for spec in plain}.items())
     return ordered[len(ordered) // 10][1], ordered[len(ordered) * 9 // 10][1]
 
@@ -55,13 +53,13 @@ def _fitted(
         rate, overhead = slower * DEFAULT.rate(wide), slower * DEFAULT.overhead
     slower = rate / DEFAULT.rate(wide)
     changed = {kind: slower * getattr(DEFAULT, kind), "normalized": slower * DEFAULT.normalized}
-    # Of two kinds of problem the slower overhead counts: hours are better over- than understated.
+    # The larger overhead of two kinds of problem counts: better to overstate hours than understate.
     known = model.overhead if model is not DEFAULT else 0.0
     return dataclasses.replace(model, overhead=max(overhead, known), **changed)
 
 
 def _measured(executor: Executor, spec: RunSpec) -> float:
-    """Seconds a step and model."""
+    """Seconds per step and model."""
     short = max(10, min(1000, round(_SECONDS / DEFAULT.step(spec) / _MEMBERS)))
     # The first training of each length compiles; the second is the one that counts.
     seconds = [
@@ -82,4 +80,4 @@ def _seconds(executor: Executor, spec: RunSpec, steps: int) -> float:
         case Done(seconds=seconds):
             return seconds
         case Lost(reason=reason):
-            raise StudyError(f"The measurement did not come through: {reason}.")
+            raise StudyError(f"The measurement failed: {reason}.")

@@ -1,58 +1,61 @@
-"""What a run costs, so that batches end in time and the longest start first.
+"""What a run costs, so that batches have similar lengths and the longest start first.
 
-A step of one model costs overhead + points · (edges + 10 · inputs) · rate, with `inputs` those of
-all layers (each is looked up in the splines' table once) and the rate by kind of problem. The
-constants are those of one core with the native kernels; only their ratios matter for the order of
-batches, and `--calibrate` measures the machine at hand before hours are told. They are the same
-everywhere on purpose: shards of one study are computed on different machines and must agree on who
-does what.
+A step of one model costs overhead + points · (edges + 10 · inputs) · rate, where `inputs` counts
+those of all layers (each is looked up in the splines' table once) and the rate depends on the kind
+of problem. The constants were measured on one core with the native kernels. Only their ratios
+matter for the order of batches; `--calibrate` measures the machine at hand. They are constants
+because the shards of a study, planned on different machines, must agree on who does what.
 """
 
 import functools
 import json
 from dataclasses import dataclass
 
-from kandle.study._catalogue import facts
-from kandle.study._spec import RunSpec
+from kandle.store import RunSpec
+from kandle.study._catalogue import facts, is_normalized
 
 
 @dataclass(frozen=True)
 class CostModel:
     """Seconds of one core.
 
-    - `overhead`: a step of a model, whatever its size;
-    - `function`, `pde`: a unit of `work`, in float32;
-    - `normalized`: a unit of work where layers standardise their basis, whatever the problem;
-    - `doubled`: how much more a unit of work takes in float64;
-    - `spectrum`: a spectrum, in steps.
+    - `overhead`: per step of a model, whatever its size;
+    - `function`, `pde`: per unit of `work`, in float32;
+    - `normalized`: per unit of work where layers standardize their basis, whatever the problem;
+    - `dense`: factor per unit of work for a basis that the native kernels do not accelerate;
+    - `doubled`: factor per unit of work in float64;
+    - `spectrum`: per spectrum, in steps.
     """
 
     overhead: float = 1e-4
     function: float = 0.9e-9
     pde: float = 2.75e-9
     normalized: float = 8e-9
+    dense: float = 4.0
     doubled: float = 2.3
     spectrum: float = 100.0
 
     def step(self, spec: RunSpec) -> float:
-        """Seconds that one step of one model takes."""
+        """Seconds per step of one model."""
         return self.overhead + work(spec) * self.rate(spec)
 
     def rate(self, spec: RunSpec) -> float:
-        """Seconds a unit of work."""
+        """Seconds per unit of work."""
         rate = self.pde if facts(spec.problem).kind == "pde" else self.function
-        if spec.scheme == "lecun-normalized":
+        if is_normalized(spec):
             rate = self.normalized
+        if spec.basis:
+            rate *= self.dense
         return rate * self.doubled if spec.dtype == "float64" else rate
 
     def run(self, spec: RunSpec) -> float:
-        """Seconds that one run takes."""
+        """Seconds per run."""
         spectra = len(json.loads(spec.checkpoints)) if spec.checkpoints else 0
         return self.step(spec) * (spec.steps + spectra * self.spectrum)
 
 
 def work(spec: RunSpec) -> int:
-    """What a step of one model has to do: points times (edges + 10 · inputs of layers)."""
+    """The work per step of one model: points × (edges + 10 × inputs of layers)."""
     return _work(spec.problem, spec.width, spec.depth)
 
 

@@ -2,16 +2,17 @@
 
 import itertools
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kandle import _form as form
+from kandle import bases
 from kandle._errors import UserError, unknown
-from kandle.study import _form as form
-from kandle.study._axes import KINDS, Axes, shapes
+from kandle.store import KINDS, compact
+from kandle.study._axes import AXES, Axes, axis, shapes
 from kandle.study._catalogue import facts
-from kandle.study._spec import DRAWS, compact
 from kandle.study._study import (
     SCALES,
     OptimizerChoice,
@@ -21,35 +22,37 @@ from kandle.study._study import (
     scheme_axes,
 )
 
+
+def _one_or_several(field: str) -> form.Kind:
+    return form.one_or_several(form.filled(KINDS[field]))
+
+
 _STUDY = {
-    "name": form.text,
+    **{key: AXES[key] for key in ("problems", "architectures", "grids", "widths", "depths")},
+    "name": KINDS["study"],
     "description": form.text,
-    "problems": KINDS["problems"],
-    "architectures": KINDS["architectures"],
-    "grids": KINDS["grids"],
-    "widths": KINDS["widths"],
-    "depths": KINDS["depths"],
-    "steps": form.positive,
-    "schemes": form.several(form.either(form.text, form.table)),
+    "steps": KINDS["steps"],
+    "schemes": form.several(form.either(KINDS["scheme"], form.table)),
     "optimizers": form.several(form.table),
-    "degrees": form.several(form.degree),
-    "dtypes": form.several(form.choice("float32", "float64")),
-    "rba": form.one_or_several(form.choice("published", "text", "off")),
-    "draws": form.one_or_several(form.choice(*DRAWS)),
-    "references": form.one_or_several(form.text),
-    "residual": form.one_or_several(form.text),
-    "bias": form.one_or_several(form.truth),
+    "bases": form.several(form.either(form.name, form.table)),
+    "degrees": axis("degree"),
+    "dtypes": axis("dtype"),
+    "rba": _one_or_several("rba"),
+    "draws": _one_or_several("draws"),
+    "references": _one_or_several("reference"),
+    "residual": _one_or_several("residual"),
+    "bias": _one_or_several("bias"),
     "domain": form.interval,
-    "curve": form.choice("log", "all"),
+    "curve": KINDS["curve"],
     "checkpoints": form.natural,
     "scales": form.table,
 }
 _SCHEME = {
-    "name": form.text,
+    "name": KINDS["scheme"],
     "seeds": form.either(form.positive, form.several(form.seed)),
 }
 _OPTIMIZER = {
-    "name": form.text,
+    "name": KINDS["optimizer"],
     "learning_rate": form.one_or_several(form.rate),
     "schedule": form.one_or_several(form.either(form.text, form.table)),
     "arguments": form.one_or_several(form.table),
@@ -64,8 +67,11 @@ _PLURALS = {
 }
 
 
-def load(path: Path) -> Study:
-    """The study that a TOML file declares."""
+def load(path: Path, draws: Iterable[str]) -> Study:
+    """The study that a TOML file declares; `draws` are the names that its key of that name knows.
+
+    The problems and schemes it names as `module:object` are imported: their code runs.
+    """
     try:
         with path.open("rb") as file:
             declaration = tomllib.load(file)
@@ -73,10 +79,10 @@ def load(path: Path) -> Study:
         raise UserError(f"{path} is not TOML: {error}.") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text: {error}.") from None
-    study = declare(declaration, source=str(path), default_name=path.stem)
+    study = declare(declaration, draws=draws, source=str(path), default_name=path.stem)
     for scale in ("", *dict(study.scales)):
         place = f"{path}: scale {scale!r}: " if scale else f"{path}: "
-        _check_made(place, study.at_scale(scale) if scale else study)
+        _check_names(place, study.at_scale(scale) if scale else study)
     if study.references and not any(facts(problem).reference for problem in study.problems):
         raise UserError(
             f"{path}: 'references' must be left out where no problem has several reference "
@@ -85,10 +91,19 @@ def load(path: Path) -> Study:
     return study
 
 
-def declare(given: Mapping[str, Any], *, source: str = "", default_name: str = "") -> Study:
+def declare(
+    given: Mapping[str, Any],
+    *,
+    draws: Iterable[str],
+    source: str = "",
+    default_name: str = "",
+) -> Study:
     """The study that a table declares; every key and value is checked."""
     place = f"{source}: " if source else ""
-    form.check(place, given, _STUDY, required=("problems", "schemes"))
+    kinds = _STUDY | {"draws": form.one_or_several(form.choice(*draws))}
+    form.check(place, given, kinds, required=("problems", "schemes"))
+    name = given.get("name", default_name)
+    _STUDY["name"].check(f"{place}'name'", name)
     optional: dict[str, Any] = {
         key: tuple(given[key]) if isinstance(given[key], list | tuple) else given[key]
         for key in ("description", "steps", "degrees", "dtypes", "domain", "curve", "checkpoints")
@@ -96,10 +111,14 @@ def declare(given: Mapping[str, Any], *, source: str = "", default_name: str = "
     }
     for key, field in _PLURALS.items():
         if key in given:
-            optional[field] = form.listed(given[key])
+            optional[field] = form.as_axis(given[key])
+    if "bases" in given:
+        entries = enumerate(given["bases"], 1)
+        found = (_basis(f"{place}basis {i}: ", entry) for i, entry in entries)
+        optional["bases"] = tuple(dict.fromkeys(found))
     if "optimizers" in given:
         tables = enumerate(given["optimizers"], 1)
-        # Two tables may say the same in different words: a run is made once.
+        # Two tables may describe the same optimizer: each is used once.
         optional["optimizers"] = tuple(
             dict.fromkeys(
                 choice
@@ -108,7 +127,7 @@ def declare(given: Mapping[str, Any], *, source: str = "", default_name: str = "
             )
         )
     return Study(
-        name=given.get("name", default_name),
+        name=name,
         problems=tuple(given["problems"]),
         architectures=_architectures(place, given),
         schemes=tuple(
@@ -125,7 +144,7 @@ def _architectures(place: str, given: Mapping[str, Any]) -> tuple[tuple[int, int
     if "architectures" in given:
         if axes:
             raise UserError(
-                f"{place}'{axes[0]}' cannot stand beside 'architectures': give one or the other."
+                f"{place}'{axes[0]}' and 'architectures' exclude each other: give one of them."
             )
         return shapes(place, given["architectures"])
     form.check(
@@ -142,6 +161,20 @@ def _architectures(place: str, given: Mapping[str, Any]) -> tuple[tuple[int, int
     )
 
 
+def _basis(place: str, given: Any) -> str:
+    """A basis as canonical JSON; "" is the uniform B-spline of the study's grids and degrees."""
+    table: dict[str, Any] = {"name": given} if isinstance(given, str) else given
+    if table.get("name") == "bspline":
+        if others := [key for key in table if key != "name"]:
+            raise UserError(
+                f"{place}'{others[0]}' of 'bspline' must be given by the keys 'grids', 'degrees' "
+                "and 'domain' of the study."
+            )
+        return ""
+    with _errors_name(place):
+        return compact(bases.get(table).to_dict())
+
+
 def _scheme(place: str, given: Any) -> SchemeAxis:
     table: dict[str, Any] = {"name": given} if isinstance(given, str) else given
     form.check(place, table, _SCHEME, required=("name",), others=form.one_or_several(form.scalar))
@@ -156,9 +189,9 @@ def _scheme(place: str, given: Any) -> SchemeAxis:
 
 def _optimizers(place: str, given: Mapping[str, Any]) -> list[OptimizerChoice]:
     form.check(place, given, _OPTIMIZER)
-    for arguments in form.listed(given.get("arguments", {})):
+    for arguments in form.as_axis(given.get("arguments", {})):
         form.check(f"{place}arguments: ", arguments, {}, others=form.scalar)
-    for schedule in form.listed(given.get("schedule", "constant")):
+    for schedule in form.as_axis(given.get("schedule", "constant")):
         if not isinstance(schedule, str):
             form.check(f"{place}schedule: ", schedule, {}, others=form.plain)
     return [
@@ -168,9 +201,9 @@ def _optimizers(place: str, given: Mapping[str, Any]) -> list[OptimizerChoice]:
             schedule if isinstance(schedule, str) else compact(schedule),
             compact(arguments) if arguments else "",
         )
-        for learning_rate in form.listed(given.get("learning_rate", 1e-3))
-        for schedule in form.listed(given.get("schedule", "constant"))
-        for arguments in form.listed(given.get("arguments", {}))
+        for learning_rate in form.as_axis(given.get("learning_rate", 1e-3))
+        for schedule in form.as_axis(given.get("schedule", "constant"))
+        for arguments in form.as_axis(given.get("arguments", {}))
     ]
 
 
@@ -189,33 +222,33 @@ def _scales(place: str, given: Mapping[str, Any]) -> tuple[tuple[str, Axes], ...
     return tuple(found)
 
 
-def _check_made(place: str, study: Study) -> None:
-    """Make what the study names once, so that a misspelt one is found before anything trains."""
+def _check_names(place: str, study: Study) -> None:
+    """Look up everything the study names, so that mistakes are found before anything trains."""
     from kandle import init, problems
     from kandle.nn import get_residual
 
     for name in study.problems:
-        with _placed(f"{place}'problems': "):
+        with _errors_name(f"{place}'problems': "):
             problem = problems.get(name)
         for reference in study.references if getattr(problem, "reference_name", "") else ():
-            with _placed(f"{place}'references': "):
+            with _errors_name(f"{place}'references': "):
                 problem.with_reference(reference)
     for residual in study.residuals:
-        with _placed(f"{place}'residual': "):
+        with _errors_name(f"{place}'residual': "):
             get_residual(residual_function(residual))
     for i, optimizer in enumerate(study.optimizers, 1):
-        with _placed(f"{place}optimizer {i}: "):
-            optimizer.made().try_out()
+        with _errors_name(f"{place}optimizer {i}: "):
+            optimizer.build().try_out()
     for i, scheme in enumerate(study.schemes, 1):
         names = [name for name, _ in scheme.settings]
         for values in itertools.product(*(values for _, values in scheme.settings)):
-            with _placed(f"{place}scheme {i}: "):
+            with _errors_name(f"{place}scheme {i}: "):
                 init.from_dict({"name": scheme.name, **dict(zip(names, values, strict=True))})
 
 
 @contextmanager
-def _placed(place: str) -> Iterator[None]:
-    """Let an error say where in the file its cause stands."""
+def _errors_name(place: str) -> Iterator[None]:
+    """Begin error messages with the place in the file."""
     try:
         yield
     except UserError as error:

@@ -1,4 +1,4 @@
-"""What a person sees while a study runs: a live panel on a terminal, plain lines elsewhere."""
+"""Progress of a running study: a live panel on a terminal, plain lines elsewhere."""
 
 import sys
 import time
@@ -6,11 +6,11 @@ from typing import IO, Any
 
 from kandle.study._driver import Progress
 
-_LINE_EVERY = 10.0  # seconds, where lines pile up
+_LINE_EVERY = 10.0  # seconds
 
 
 class LineDisplay:
-    """A line now and then, for logs and pipes."""
+    """A line every few seconds, for logs and pipes."""
 
     def __init__(self, file: IO[str] | None = None, every: float = _LINE_EVERY):
         self._file = file or sys.stdout
@@ -51,7 +51,7 @@ class LiveDisplay:
         head = Table.grid(padding=(0, 2))
         bar = ProgressBar(total=max(progress.planned, 1), completed=progress.done, width=40)
         head.add_row(Text(self._title, style="bold"), bar)
-        # Two lines: together they would not fit into 80 columns.
+        # Two lines: one would not fit into 80 columns.
         rows: list[Any] = [head, Text("  ".join(describe(progress)[:4]))]
         rows += [Text(f"best {line}", style="dim") for line in best(progress, 6)]
         self._live.update(Group(*rows))
@@ -70,7 +70,7 @@ class LiveDisplay:
 
 
 def display(title: str) -> LineDisplay | LiveDisplay:
-    """The display that suits where the output goes."""
+    """The display for standard output: live on a terminal, lines elsewhere."""
     return LiveDisplay(title) if sys.stdout.isatty() else LineDisplay()
 
 

@@ -1,24 +1,21 @@
-"""The driver: runs what a store lacks, stores what comes back, and decides what to do about what
-does not.
-"""
+"""The driver: trains the runs that a store lacks, stores the results, and retries what is lost."""
 
 import contextlib
 import heapq
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Protocol
 
 import kandle
-from kandle.store import Outcome, Store, StoreError
+from kandle.store import Outcome, RunSpec, Store, StoreError
+from kandle.study import _catalogue as catalogue
 from kandle.study._batch import Batch, batches
 from kandle.study._executor import Done, Executor, Lost
-from kandle.study._spec import RunSpec
 
-# So many workers must die under one and the same run before it is given up.
+# A run is given up after this many workers have died while they trained it.
 _CRASHES = 3
-# Seconds that a batch of several runs may take, by what the batches so far took.
+# Seconds that a batch of several runs may take, judged by the batches so far.
 _LONGEST = 240.0
 
 
@@ -35,7 +32,7 @@ class Progress:
     diverged: int = 0
     failed: int = 0
     failed_before: int = 0
-    """Runs of the plan that the store holds as failed from an earlier session."""
+    """Runs of the plan that failed in an earlier session."""
     busy: float = 0.0
     cost_done: float = 0.0
     best: dict[str, tuple[float, RunSpec]] = field(default_factory=dict)
@@ -51,7 +48,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """What the batches so far say of those to come; None before the first."""
+        """An estimate from the batches so far; None before the first."""
         if self.done == self.planned:
             return 0.0
         if not self.cost_done:
@@ -60,7 +57,7 @@ class Progress:
 
     @property
     def pace(self) -> float:
-        """Seconds a batch takes for each that the cost model gives it; 1 before the first."""
+        """Seconds that batches took, per second of the cost model; 1 before the first."""
         return self.busy / self.cost_done if self.cost_done else 1.0
 
     def count(self, spec: RunSpec, outcome: Outcome) -> None:
@@ -73,14 +70,14 @@ class Progress:
             self.compare(spec, outcome.loss)
 
     def compare(self, spec: RunSpec, loss: float) -> None:
-        """Keep a run if it is the best on its problem so far."""
+        """Remember a run if it is the best on its problem so far."""
         lowest = self.best.get(spec.problem)
         if lowest is None or loss < lowest[0]:
             self.best[spec.problem] = loss, spec
 
 
 class Watcher(Protocol):
-    """Is shown the progress now and then, and told what goes wrong."""
+    """Receives the progress from time to time, and messages about what goes wrong."""
 
     def show(self, progress: Progress) -> None: ...
     def note(self, message: str) -> None: ...
@@ -98,19 +95,34 @@ def drive(
 ) -> Progress:
     """Run those of `specs` that `store` lacks, most expensive batch first; return how it ended.
 
-    A batch whose worker dies or raises is cut in halves and tried again, down to single runs; a
-    run under which three workers died, or that raises by itself, is stored as failed with its
-    reason. All that was stored stays stored whatever happens here.
+    A batch whose worker dies or raises is split in halves and tried again, down to single runs. A
+    run that raises on its own, or during which three workers died, is stored as failed with its
+    reason. Runs that are stored stay stored, whatever happens here.
     """
-    missing = store.missing(specs, retry_failed=retry_failed)
+    stored = {row.identity: row for row in store.rows()}
+    missing, failed_before = [], 0
+    for spec in specs:
+        row = stored.get(spec.identity)
+        failed = row is not None and row.status == "failed"
+        if row is None or (failed and retry_failed):
+            missing.append(spec)
+        failed_before += failed and not retry_failed
     queue = _Queue(batches(missing, slots=executor.slots))
     progress = Progress(len(specs), len(specs) - len(missing), executor.slots, queue.cost)
-    progress.failed_before = 0 if retry_failed else len(store.failed(specs))
-    losses = store.losses()
+    progress.failed_before = failed_before
     for spec in specs:
-        if (loss := losses.get(spec.identity)) is not None:
-            progress.compare(spec, loss)
-    session = _begin(store, specs, progress, command, scale)
+        row = stored.get(spec.identity)
+        if row is not None and row.status == "ok" and row.loss is not None:
+            progress.compare(spec, row.loss)
+    session = store.begin_session(
+        specs[0].study if specs else "",
+        scale,
+        command,
+        planned=progress.planned,
+        done=progress.stored,
+    )
+    if looks := catalogue.looks(missing):
+        store.add_schemes(looks)
     under_way = 0
     unwritten: list[tuple[RunSpec, Outcome]] = []
     try:
@@ -119,7 +131,7 @@ def drive(
             while queue and under_way < executor.slots:
                 executor.submit(queue.pop(_LONGEST / progress.pace))
                 under_way += 1
-            # Only now, while the workers train on: the disk may take its time.
+            # Written only now, while the workers are busy: the disk may be slow.
             _write(store, session, unwritten, progress)
             watcher.show(progress)
             for report in executor.wait(1.0):
@@ -129,26 +141,26 @@ def drive(
         _write(store, session, unwritten, progress)
         watcher.show(progress)
     except BaseException:
-        # What went wrong may be the store itself; the error to see is the first one.
+        # If the store itself is the cause, the first error is the one to report.
         with contextlib.suppress(StoreError):
             _write(store, session, unwritten, progress)
-            _end(store, session, "stopped")
+            store.end_session(session, "stopped")
         raise
-    _end(store, session, "complete")
+    store.end_session(session, "complete")
     return progress
 
 
 def _settled(
     report: Done | Lost, queue: "_Queue", progress: Progress, watcher: Watcher
 ) -> list[tuple[RunSpec, Outcome]]:
-    """The runs that a report ends, with their outcomes; what is worth another try is queued."""
+    """The runs that a report finishes, with their outcomes; what is worth a retry is queued."""
     batch = report.batch
     if isinstance(report, Done):
         progress.busy += report.seconds
         progress.cost_done += batch.cost
         progress.cost_left -= batch.cost
         return list(zip(batch.specs, report.outcomes, strict=True))
-    finished = _given_up(report, queue, watcher)
+    finished = _retry_or_give_up(report, queue, watcher)
     progress.cost_left -= batch.cost * len(finished) / len(batch)
     return finished
 
@@ -168,8 +180,10 @@ def _write(
     unwritten.clear()
 
 
-def _given_up(report: Lost, queue: "_Queue", watcher: Watcher) -> list[tuple[RunSpec, Outcome]]:
-    """Queue what is worth another try, and return the runs that are not, as failed."""
+def _retry_or_give_up(
+    report: Lost, queue: "_Queue", watcher: Watcher
+) -> list[tuple[RunSpec, Outcome]]:
+    """Queue what is worth a retry, and return the runs that are not, as failed."""
     batch = report.batch
     first = batch.specs[0]
     what = f"{len(batch)} runs of {first.study} {first.problem}" if len(batch) > 1 else "a run"
@@ -187,24 +201,8 @@ def _given_up(report: Lost, queue: "_Queue", watcher: Watcher) -> list[tuple[Run
     return [(first, Outcome("failed", reason=report.reason, version=kandle.__version__))]
 
 
-def _begin(
-    store: Store, specs: Sequence[RunSpec], progress: Progress, command: str, scale: str
-) -> int:
-    study = specs[0].study if specs else ""
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return store.execute(
-        "INSERT INTO sessions (study, scale, command, started, planned, done) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
-        (study, scale, command, now, progress.planned, progress.stored),
-    )
-
-
-def _end(store: Store, session: int, how: str) -> None:
-    store.execute("UPDATE sessions SET ended = ? WHERE id = ?", (how, session))
-
-
 class _Queue:
-    """Batches to be run, the most expensive first; of equals, the one that came first."""
+    """Batches to be run, the most expensive first; among equals, the one that came first."""
 
     def __init__(self, waiting: Iterable[Batch]):
         self._heap: list[tuple[float, int, Batch]] = []
@@ -224,7 +222,7 @@ class _Queue:
             self._count += 1
 
     def pop(self, longest: float) -> Batch:
-        """The next batch, or the part of it that costs at most `longest`, if runs can be parted."""
+        """The next batch, or as much of it as costs at most `longest`; at least one run."""
         batch = heapq.heappop(self._heap)[2]
         while len(batch) > 1 and batch.cost > longest:
             batch, rest = batch.halves()

@@ -1,11 +1,15 @@
-"""What a worker process needs around it before JAX starts: one thread, and a compilation cache."""
+"""The environment of a worker process before JAX starts: one thread, and a compilation cache."""
 
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
 import os
 import platform
 from pathlib import Path
+
+from kandle._text import printable
+from kandle.study._cache import cache_directory, cache_limit, prune
 
 ONE_THREAD = {
     "PJRT_NPROC": "1",  # XLA's own pool; it ignores the usual XLA_FLAGS
@@ -18,33 +22,25 @@ ONE_THREAD = {
 def prepare() -> None:
     """Set up this process to train; JAX must not have started yet.
 
-    Compiled programs are kept on disk from one process to the next. Neither JAX nor the processor
-    checks that a stored program fits the machine, so the folder is named after all it depends on.
+    Compiled programs are stored on disk and shared by processes. JAX does not check that a stored
+    program fits the machine, so the name of the folder contains all that it depends on.
     """
     for name, value in ONE_THREAD.items():
         os.environ.setdefault(name, value)
     # Workers share a GPU, if there is one.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(
-            cache_directory() / "programs" / machine_key()
-        )
+        programs = cache_directory() / "programs"
+        with contextlib.suppress(OSError):  # a cache that cannot be read is no reason to stop
+            prune(programs, cache_limit())
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(programs / machine_key())
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 
-def cache_directory() -> Path:
-    """Where Kandle keeps what can be made again: `KANDLE_CACHE_DIR`, or the user's cache folder."""
-    if own := os.environ.get("KANDLE_CACHE_DIR"):
-        return Path(own)
-    if platform.system() == "Darwin":
-        return Path.home() / "Library" / "Caches" / "kandle"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kandle"
-
-
 @functools.cache
 def machine_key() -> str:
-    """A name for what a compiled program depends on: jaxlib, the processor, the native kernels."""
+    """A key for what a compiled program depends on: jaxlib, the processor, the native kernels."""
     digest = hashlib.sha256(_processor()["flags"].encode())
     for library in sorted((Path(__file__).parent.parent / "kernels").rglob("*.so")):
         digest.update(library.read_bytes())
@@ -54,13 +50,18 @@ def machine_key() -> str:
 
 @functools.cache
 def machine() -> str:
-    """The kind of machine that this is: the device that JAX computes on."""
+    """The kind of this machine: the device that JAX uses."""
     import jax
 
     device = jax.devices()[0]
     if device.platform != "cpu":
-        return f"{device.platform} {device.device_kind}"
-    return f"{platform.machine()} {_processor()['model']}".strip()
+        return _as_name(f"{device.platform} {device.device_kind}")
+    return _as_name(f"{platform.machine()} {_processor()['model']}")
+
+
+def _as_name(text: str) -> str:
+    """`text` without what a name must not contain."""
+    return printable(text.replace("/", "-").replace("\\", "-")).strip()
 
 
 def _processor() -> dict[str, str]:

@@ -5,24 +5,37 @@ import dataclasses
 import functools
 import io
 import itertools
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kandle import init
 from kandle._errors import UserError, must, unknown
-from kandle.store import COLUMNS, TYPES, Gathered, Outcome, Store, gather
-from kandle.study._builtin import get, names
-from kandle.study._spec import DRAWS, FIELDS, RunSpec
+from kandle._text import printable
+from kandle.store import (
+    COLUMNS,
+    FIELDS,
+    KINDS,
+    OUTCOME_KINDS,
+    PYTHON,
+    REQUIRED,
+    Gathered,
+    Outcome,
+    RunSpec,
+    Store,
+    gather,
+)
+from kandle.study._catalogue import Facts, listed_facts, listed_problems, scheme_facts
+from kandle.study._registry import INDEPENDENT, draws_names, get, names
 from kandle.study._study import Study
 
-REQUIRED = ("study", "problem", "scheme", "G", "width", "depth", "seed", "loss", "l2")
-_RESULTS = ("status", "diverged_at", "loss", "l2", "l2_robust", "test_mse", "wall_s")
-_ORIGIN = ("machine", "backend", "version", "reason")
-_STATUSES = ("ok", "diverged", "failed")
+if TYPE_CHECKING:
+    import pandas as pd
+
+REQUIRED_COLUMNS = (*REQUIRED, "loss", "l2")
 
 
 def export(store: Store, path: Path, study: str | None = None) -> int:
@@ -30,11 +43,10 @@ def export(store: Store, path: Path, study: str | None = None) -> int:
     write = {".csv": _to_csv, ".parquet": _to_parquet}.get(path.suffix)
     if write is None:
         raise must("The file to export to", "named *.csv or *.parquet", str(path))
-    held = [name for (name,) in store.query("SELECT DISTINCT study FROM runs ORDER BY study")]
-    if study is not None and study not in held:
-        raise unknown("study in this store:", study, held)
+    if study is not None and study not in (stored := store.studies()):
+        raise unknown("study in this store:", study, stored)
     frame = store.frame(study)
-    # A file that exists is whole: it is written beside and renamed.
+    # The file appears under its name only when it is complete.
     draft = path.with_name(f".{path.name}.part")
     try:
         write(frame, draft)
@@ -44,20 +56,23 @@ def export(store: Store, path: Path, study: str | None = None) -> int:
     return len(frame)
 
 
-def _to_csv(frame: Any, path: Path) -> None:
+def _to_csv(frame: "pd.DataFrame", path: Path) -> None:
+    # A received store may hold names that would break the file, or a terminal that shows it.
+    text = [name for name in frame if PYTHON[str(name)] is str]
+    frame = frame.assign(**{str(name): frame[name].map(printable) for name in text})
     frame.to_csv(path, index=False, lineterminator="\n")
 
 
-def _to_parquet(frame: Any, path: Path) -> None:
+def _to_parquet(frame: "pd.DataFrame", path: Path) -> None:
     frame.to_parquet(path, index=False)
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What came of an import.
+    """The result of an import.
 
-    `repeated` rows have the configuration of an earlier row of the file; `ignored` columns mean
-    nothing here.
+    `repeated` rows have the configuration of an earlier row of the file; `ignored` columns are
+    unknown.
     """
 
     rows: int
@@ -67,11 +82,30 @@ class Imported:
 
 
 def import_rows(path: Path, store: Store) -> Imported:
-    """Put the rows of a CSV or Parquet file into `store`.
+    """Put the rows of a CSV or Parquet file into `store`, as `read_file` returns them."""
+    return read_file(path).into(store)
 
-    Columns that are not there default to what the row's study does. Rows that repeat a
-    configuration are kept as further replicates of it (`replicate` 1, 2, …), in the order of the
-    file; importing the file again changes nothing.
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a file: whole runs, how many repeat an earlier configuration, and the columns
+    that were ignored.
+    """
+
+    runs: list[tuple[str, dict[str, Any], Outcome]]
+    repeated: int
+    ignored: tuple[str, ...]
+
+    def into(self, store: Store) -> Imported:
+        return Imported(len(self.runs), self.repeated, self.ignored, gather(store, self.runs))
+
+
+def read_file(path: Path) -> Rows:
+    """Read and check the rows of a CSV or Parquet file.
+
+    Missing columns take the defaults of the row's study. Rows that repeat a configuration are
+    stored as further replicates of it (`replicate` 1, 2, …), in the order of the file; importing
+    the file again changes nothing. Nothing that a row names is imported: no code of others runs.
     """
     columns, rows = _read(path)
     seen: Counter[RunSpec] = Counter()
@@ -87,11 +121,11 @@ def import_rows(path: Path, store: Store) -> Imported:
                 spec, repeated = spec.replace(replicate=occurrence), repeated + 1
         runs.append((spec.identity, spec.to_dict(), _outcome(place, row)))
     ignored = tuple(column for column in columns if column not in COLUMNS)
-    return Imported(len(runs), repeated, ignored, gather(store, runs))
+    return Rows(runs, repeated, ignored)
 
 
 Row = dict[str, Any]
-"""A row's values by column; columns that are empty there are left out."""
+"""A row's values by column; empty ones are left out."""
 
 
 def _read(path: Path) -> tuple[list[str], Iterator[Row]]:
@@ -102,14 +136,16 @@ def _read(path: Path) -> tuple[list[str], Iterator[Row]]:
     if read is None:
         raise must("The file to import", "named *.csv or *.parquet", str(path))
     columns, rows = read(path)
-    for column in REQUIRED:
+    for column in REQUIRED_COLUMNS:
         if column not in columns:
-            raise UserError(f"{path} lacks the column {column!r}. Required: {', '.join(REQUIRED)}.")
+            raise UserError(
+                f"{path} lacks the column {column!r}. Required: {', '.join(REQUIRED_COLUMNS)}."
+            )
     return columns, rows
 
 
 def _from_csv(path: Path) -> tuple[list[str], Iterator[Row]]:
-    # Spreadsheets begin a file with a mark of its encoding, which is no part of the first name.
+    # Spreadsheets write a byte order mark, which is not part of the first name.
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -157,19 +193,19 @@ def _row(place: str, values: Iterable[tuple[str, Any]]) -> Row:
     parsed = (
         (column, _value(place, column, value))
         for column, value in values
-        if column in TYPES and value is not None and value != ""
+        if column in PYTHON and value is not None and value != ""
     )
     return {column: value for column, value in parsed if value is not None}
 
 
 def _value(place: str, column: str, value: Any) -> Any:
-    """A value of a file as its column has it; None for NaN, which is how "no number" is written."""
-    kind = TYPES[column]
+    """A value of a file in the type of its column; None for NaN, which means "no number"."""
+    kind = PYTHON[column]
     try:
-        if kind == "float64":
+        if kind in (float, float | None):
             number = float(value)
             return None if math.isnan(number) else number
-        if kind in ("int64", "Int64"):
+        if kind in (int, int | None):
             # Other programs write whole numbers as 5.0 where a column has gaps.
             text = isinstance(value, str) and value.lstrip("-").isdigit()
             exact = text or isinstance(value, int)
@@ -177,44 +213,35 @@ def _value(place: str, column: str, value: Any) -> Any:
             if not -(2**63) <= number < 2**63 or not (exact or number == float(value)):
                 raise ValueError
             return number
-        if kind == "bool":
+        if kind is bool:
             return {"true": True, "false": False}[str(value).lower()]
     except (ValueError, KeyError, OverflowError, TypeError):
-        words = {"float64": "a number", "bool": "True or False"}.get(kind, "a whole number")
-        raise must(f"{place}'{column}'", words, value) from None
+        words = {float: "a number", float | None: "a number", bool: "True or False"}
+        raise must(f"{place}'{column}'", words.get(kind, "a whole number"), value) from None
     return str(value)
 
 
 def _spec(place: str, row: Row) -> RunSpec:
-    for name in ("study", "problem", "scheme", "G", "width", "depth", "seed"):
-        if name not in row:
-            raise must(f"{place}'{name}'", "given", None)
-    if row["scheme"] == "power-law" and not ("alpha" in row and "beta" in row):
-        raise must(f"{place}'alpha' and 'beta'", "given for power-law", None)
+    """The run that a row describes. Nothing that it names is imported."""
     given = {name: value for name, value in row.items() if name in FIELDS}
-    # A row with an identity was exported by Kandle: its configuration is whole, and empty means
-    # empty.
-    for name, least in _LEAST.items():
-        if row.get(name, least) < least:
-            raise must(f"{place}'{name}'", f"a whole number of at least {least}", row[name])
-    for name, known in _KNOWN.items():
-        if row.get(name, known[0]) not in known:
-            raise must(f"{place}'{name}'", f"one of {', '.join(known)}", row[name])
-    for name, kind in _JSON.items():
-        try:
-            valid = isinstance(json.loads(row[name]), kind) if name in row else True
-        except ValueError:
-            valid = False
-        if not valid:
-            raise must(f"{place}'{name}'", f"a {kind.__name__} in JSON", row[name])
-    for name in ("alpha", "beta", "gain", "learning_rate"):
-        if not math.isfinite(row.get(name, 0.0)):
-            raise must(f"{place}'{name}'", "a finite number", row[name])
+    for name in REQUIRED:
+        if name not in given:
+            raise must(f"{place}'{name}'", "given", None)
+    for name, value in given.items():
+        KINDS[name].check(f"{place}'{name}'", value)
+    if given.get("draws", INDEPENDENT) not in draws_names():
+        raise must(f"{place}'draws'", f"one of {', '.join(draws_names())}", given["draws"])
+    # An exported row has an identity. Its configuration is complete: empty means empty.
+    whole = "identity" in row
+    built_in = given["scheme"] in init.SCHEMES
+    for name in scheme_facts(given["scheme"]).exponents if built_in else ():
+        if name not in given:
+            raise must(f"{place}'{name}'", f"given for {given['scheme']}", None)
     try:
-        base = _EMPTY if "identity" in row else defaults(row["study"], row["problem"])
-        spec = RunSpec.from_dict(base | given)
+        base = {} if whole else defaults(given["study"], given["problem"], given.get("steps"))
     except UserError as error:
         raise UserError(f"{place}{error}") from None
+    spec = RunSpec.from_dict(base | given)
     if row.get("identity", spec.identity) != spec.identity:
         raise UserError(
             f"{place}'identity' does not fit the configuration: a column was changed or lost. "
@@ -223,31 +250,32 @@ def _spec(place: str, row: Row) -> RunSpec:
     return spec
 
 
-_LEAST = {"seed": 0, "replicate": 0} | dict.fromkeys(
-    ("G", "width", "depth", "degree", "steps", "diverged_at"), 1
-)
-_KNOWN = {
-    "dtype": ("float32", "float64"),
-    "draws": DRAWS,
-    "curve": ("log", "all"),
-}
-_JSON = {"settings": dict, "optimizer_arguments": dict, "domain": list, "checkpoints": list}
-_EMPTY = dict.fromkeys(("rba", "reference", "settings", "optimizer_arguments", "checkpoints"), "")
-
-
 def _outcome(place: str, row: Row) -> Outcome:
     loss = row.get("loss")
-    status = row.get("status") or ("ok" if loss is not None and math.isfinite(loss) else "diverged")
-    if status not in _STATUSES:
-        raise must(f"{place}'status'", f"one of {', '.join(_STATUSES)}", status)
-    given = {name: row[name] for name in (*_RESULTS, *_ORIGIN) if name in row}
-    base = {} if "identity" in row else {"machine": "imported"}
-    return Outcome(**{**base, **given, "status": status})
+    finished = loss is not None and math.isfinite(loss)
+    origin = {} if "identity" in row else {"machine": "imported"}
+    given = {name: value for name, value in row.items() if name in OUTCOME_KINDS}
+    values = {"status": "ok" if finished else "diverged", **origin, **given}
+    for name, value in values.items():
+        OUTCOME_KINDS[name].check(f"{place}'{name}'", value)
+    return Outcome(**values)
 
 
 @functools.cache
-def defaults(study: str, problem: str) -> dict[str, Any]:
-    """What a row of a study holds where it does not say: the study's own choice, else Kandle's."""
+def defaults(study: str, problem: str, steps: int | None = None) -> dict[str, Any]:
+    """What a row of a study holds where a column is missing: the study's own choice, else
+    Kandle's.
+
+    A user's own problem is not imported: `steps` must be given, and it counts as a function.
+    """
+    facts = listed_facts(problem)
+    if facts is None:
+        if ":" not in problem:
+            known = [*listed_problems(), "or your own as module:object"]
+            raise unknown("problem", problem, known)
+        if steps is None:
+            raise must("'steps'", "given for a problem of your own", None)
+        facts = Facts("function", default_steps=steps)
     declared = get(study) if study in names() else Study(study, (), (), ())
     alone = dataclasses.replace(declared, problems=(problem,), architectures=((1, 1, 1),))
-    return next(alone.trainings())
+    return next(alone.trainings(lambda _: facts))

@@ -1,11 +1,10 @@
-"""Train one batch in this process, whichever executor brought it here."""
+"""Train one batch in this process, on behalf of any executor."""
 
 import importlib
 import time
 from collections.abc import Callable, Sequence
 
-from kandle.store import Outcome
-from kandle.study._spec import RunSpec
+from kandle.store import Outcome, RunSpec
 
 Runner = Callable[[Sequence[RunSpec]], list[Outcome]]
 """Trains runs of one shape together and returns their outcomes, in order."""
@@ -24,11 +23,11 @@ def execute(runner: Runner, specs: Sequence[RunSpec]) -> tuple[list[Outcome], fl
     started = time.perf_counter()
     outcomes = runner(specs)
     if len(outcomes) != len(specs):
-        raise RuntimeError(f"{len(outcomes)} outcomes came of {len(specs)} runs")
+        raise RuntimeError(f"{len(specs)} runs returned {len(outcomes)} outcomes")
     return outcomes, time.perf_counter() - started
 
 
-def told(error: BaseException) -> str:
+def one_line_reason(error: BaseException) -> str:
     """An exception as the one-line reason of a failed run."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__

@@ -1,7 +1,6 @@
-"""What an executor is: something that trains batches elsewhere and reports what became of them.
+"""What an executor is: it trains batches elsewhere and reports what became of them.
 
-Executors neither retry nor store; the driver does. The contract is held by one test case that runs
-against each.
+Executors neither retry nor store: the driver does. One contract test runs against each of them.
 """
 
 import abc
@@ -13,12 +12,12 @@ from kandle.study._batch import Batch
 
 
 class StudyError(UserError):
-    """The study cannot go on, for a reason that more retries would not cure."""
+    """The study cannot continue, for a reason that retries would not cure."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """A batch came through: an outcome for each run, and the seconds its worker was busy."""
+    """A trained batch: an outcome for each run, and the seconds its worker was busy."""
 
     batch: Batch
     outcomes: list[Outcome]
@@ -27,10 +26,10 @@ class Done:
 
 @dataclass(frozen=True)
 class Lost:
-    """A batch did not come through.
+    """A batch without outcomes.
 
-    `again` tells whether the same runs may succeed another time: yes when a worker died under
-    them, no when training them raised an exception.
+    `again` is whether a retry may succeed: True if the worker died, False if training raised an
+    exception.
     """
 
     batch: Batch
@@ -44,23 +43,19 @@ class Executor(abc.ABC):
     @property
     @abc.abstractmethod
     def slots(self) -> int:
-        """How many batches are worth having under way at once; it may change as machines come and
-        go.
-        """
+        """How many batches can be trained at the same time; it changes as machines come and go."""
 
     @abc.abstractmethod
     def submit(self, batch: Batch) -> None:
-        """Start a batch; returns at once. Every batch submitted is reported by `wait` exactly
-        once.
-        """
+        """Start a batch and return immediately; `wait` reports every batch exactly once."""
 
     @abc.abstractmethod
     def wait(self, timeout: float) -> list[Done | Lost]:
-        """What has become of batches since the last call; waits up to `timeout` seconds."""
+        """The batches that ended since the last call; waits up to `timeout` seconds for one."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """End all workers now, whatever they do. Batches under way are forgotten."""
+        """End all workers immediately. Batches in progress are dropped."""
 
     def __enter__(self) -> "Executor":
         return self

@@ -1,15 +1,15 @@
-"""Train in this very process: for debugging, and for a single short batch."""
+"""Train in the calling process: for debugging, and for a single short batch."""
 
 from collections import deque
 
 from kandle.study._batch import Batch
-from kandle.study._execute import TRAINER, execute, load_runner, told
+from kandle.study._execute import TRAINER, execute, load_runner, one_line_reason
 from kandle.study._executor import Done, Executor, Lost
 
 
 class InlineExecutor(Executor):
-    """One batch at a time, in the calling process; an exception in training is reported, a crash
-    is a crash.
+    """One batch at a time, in the calling process: exceptions are reported, a crash ends the
+    process.
     """
 
     def __init__(self, runner: str = TRAINER):
@@ -30,7 +30,7 @@ class InlineExecutor(Executor):
         try:
             outcomes, seconds = execute(self._runner, batch.specs)
         except Exception as error:
-            return [Lost(batch, told(error), again=False)]
+            return [Lost(batch, one_line_reason(error), again=False)]
         return [Done(batch, outcomes, seconds)]
 
     def close(self) -> None:

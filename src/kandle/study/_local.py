@@ -17,17 +17,16 @@ from kandle.study._execute import TRAINER
 from kandle.study._executor import Done, Executor, Lost, StudyError
 from kandle.study._worker import Raised, Ready, Trained
 
-# A worker keeps what it compiled; after so many batches it makes room by starting anew.
-_BATCHES_A_WORKER = 64
-# A worker that ends by itself before it is ready will do so again; one that was killed was not to
-# blame, unless it happens without end.
-_FALSE_STARTS = 5
+# A worker keeps the programs it compiled; after this many batches a new process frees the memory.
+_BATCHES_PER_WORKER = 64
+# A worker that exits before it is ready will do so again; one that was killed may start next time.
+_FAILED_STARTS = 5
 _KILLED_STARTS = 100
 _START = "from kandle.study._worker import main; main()"
 
 
 class LocalExecutor(Executor):
-    """Spawned worker processes, each with one thread, one batch at a time each."""
+    """Spawned worker processes, each with one thread and one batch at a time."""
 
     def __init__(self, workers: int | None = None, *, runner: str = TRAINER):
         workers = usable_cores() if workers is None else workers
@@ -36,7 +35,7 @@ class LocalExecutor(Executor):
         self._workers: list[_Worker] = []
         self._count = workers
         self._runner = runner
-        self._false_starts = 0
+        self._failed_starts = 0
         self._killed_starts = 0
 
     @property
@@ -45,21 +44,21 @@ class LocalExecutor(Executor):
 
     @property
     def pids(self) -> list[int]:
-        """The process ids of the workers alive."""
+        """The process ids of the living workers."""
         return [worker.process.pid for worker in self._workers]
 
     def submit(self, batch: Batch) -> None:
         worker = next((worker for worker in self._workers if worker.batch is None), None)
         if worker is not None and not worker.give(batch):
-            self._dismiss(worker)  # it died idle
+            self._dismiss(worker)  # it died while it was idle
             worker = None
         if worker is None:
             self._hire(batch)
 
     def wait(self, timeout: float) -> list[Done | Lost]:
         busy = {worker.channel: worker for worker in self._workers if worker.batch is not None}
-        news = (self._news(busy[channel]) for channel in wait(list(busy), timeout))  # type: ignore[index]
-        return [report for report in news if report is not None]
+        reports = (self._receive(busy[channel]) for channel in wait(list(busy), timeout))  # type: ignore[index]
+        return [report for report in reports if report is not None]
 
     def close(self) -> None:
         for worker in list(self._workers):
@@ -68,41 +67,41 @@ class LocalExecutor(Executor):
     def _hire(self, batch: Batch) -> None:
         worker = _Worker(self._runner)
         self._workers.append(worker)
-        # A worker that is dead already shows as such when it is waited for.
+        # If it is dead already, `wait` notices.
         worker.give(batch)
 
     def _dismiss(self, worker: "_Worker") -> None:
         self._workers.remove(worker)
         worker.end()
 
-    def _news(self, worker: "_Worker") -> Done | Lost | None:
+    def _receive(self, worker: "_Worker") -> Done | Lost | None:
         batch = worker.batch
         assert batch is not None
         try:
             message = worker.channel.recv()
         except (EOFError, OSError):
-            return self._mourn(worker, batch)
+            return self._on_worker_death(worker, batch)
         if isinstance(message, Ready):
-            worker.ready, self._false_starts, self._killed_starts = True, 0, 0
+            worker.ready, self._failed_starts, self._killed_starts = True, 0, 0
             return None
         worker.batch = None
         worker.served += 1
-        if worker.served >= _BATCHES_A_WORKER:
+        if worker.served >= _BATCHES_PER_WORKER:
             self._dismiss(worker)
         if isinstance(message, Raised):
             return Lost(batch, message.reason, again=False)
         assert isinstance(message, Trained)
         return Done(batch, message.outcomes, message.seconds)
 
-    def _mourn(self, worker: "_Worker", batch: Batch) -> Lost | None:
+    def _on_worker_death(self, worker: "_Worker", batch: Batch) -> Lost | None:
         reason, killed = worker.cause_of_death(), worker.was_killed
         self._dismiss(worker)
         if worker.ready:
             return Lost(batch, reason, again=True)
-        # It died before it saw the batch, which is therefore not to blame.
+        # It died before it received the batch, so the batch was not the cause.
         self._killed_starts += killed
-        self._false_starts += not killed
-        if self._false_starts >= _FALSE_STARTS or self._killed_starts >= _KILLED_STARTS:
+        self._failed_starts += not killed
+        if self._failed_starts >= _FAILED_STARTS or self._killed_starts >= _KILLED_STARTS:
             raise StudyError(f"Worker processes cannot start: {reason}.")
         self._hire(batch)
         return None
@@ -127,7 +126,7 @@ class _Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=subprocess.STDOUT,
-                # Ctrl-C in a terminal goes to a whole group of processes: not to this one.
+                # A terminal sends Ctrl-C to a group of processes; workers are not part of it.
                 start_new_session=True,
             )
         finally:
@@ -149,7 +148,7 @@ class _Worker:
         return True
 
     def cause_of_death(self) -> str:
-        """Why a worker closed its connection: signal or exit code, and its last words."""
+        """Why a worker closed its connection: signal or exit code, and its last output."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(5)
         code = self.process.poll()
@@ -157,11 +156,11 @@ class _Worker:
             return "worker closed its connection"
         if code < 0:
             name = signal.Signals(-code).name
-            hint = "; often for want of memory" if -code == signal.SIGKILL else ""
+            hint = "; often out of memory" if -code == signal.SIGKILL else ""
             return f"worker killed by signal {-code} ({name}{hint})"
         self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 2000))
-        words = self._log.read().decode(errors="replace").strip().splitlines()
-        return f"worker exited with code {code}" + (f": {words[-1][:300]}" if words else "")
+        output = self._log.read().decode(errors="replace").strip().splitlines()
+        return f"worker exited with code {code}" + (f": {output[-1][:300]}" if output else "")
 
     @property
     def was_killed(self) -> bool:
@@ -178,7 +177,7 @@ class _Worker:
 
 
 def usable_cores() -> int:
-    """The cores that this process may use."""
+    """How many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

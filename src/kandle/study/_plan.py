@@ -3,9 +3,9 @@
 import operator
 from dataclasses import dataclass
 
+from kandle.store import FIELDS, RunSpec
 from kandle.study._axes import Axes
 from kandle.study._batch import Batch, batches, shard
-from kandle.study._spec import FIELDS, RunSpec
 from kandle.study._study import Study
 
 
@@ -13,9 +13,9 @@ from kandle.study._study import Study
 class Plan:
     """The runs of a study at a scale, and how they are counted.
 
-    - `aggregated`: configurations whatever their seeds;
-    - `final`: those whatever their exponents, as after choosing the best pair for each problem and
-      architecture.
+    - `aggregated`: configurations, not counting seeds;
+    - `final`: configurations, counting neither seeds nor exponents, as after choosing the best pair
+      for each problem and architecture.
     """
 
     study: Study
@@ -40,8 +40,9 @@ def plan(
     *,
     part: tuple[int, int] | None = None,
 ) -> Plan:
-    """Expand a study at a scale, with `axes` in place of its own; `part` is a shard (I, N), from
-    1.
+    """Expand a study at a scale, with `axes` in place of its own.
+
+    `part` is a shard (I, N), counted from 1.
     """
     axes = axes or Axes()
     narrowed = study.at_scale(scale).with_axes(axes)

@@ -10,20 +10,20 @@ from typing import Any
 from kandle._errors import MissingExtra, must
 from kandle.study._batch import Batch
 from kandle.study._environment import ONE_THREAD, prepare
-from kandle.study._execute import TRAINER, execute, load_runner, told
+from kandle.study._execute import TRAINER, execute, load_runner, one_line_reason
 from kandle.study._executor import Done, Executor, Lost, StudyError
 from kandle.study._local import usable_cores
 
 
 class RayExecutor(Executor):
-    """A Ray task a batch, on the cluster at `address` or on a local one that is started and
-    stopped here.
+    """One Ray task per batch, on the cluster at `address` or on a local one, started and stopped
+    here.
 
-    - `cpus`, `gpus`: what a batch asks of a node; a share of a GPU is given as a fraction;
-    - `workers`: how many batches at a time on a cluster started here, all cores by default.
+    - `cpus`, `gpus`: what a batch requests; a fraction shares a GPU;
+    - `workers`: how many batches at a time on a cluster started here, by default one per core.
 
-    Ray's own retries are off: it would retry a task that runs out of memory for ever, and knows
-    nothing of halving a batch. A result lost with its node counts as a batch lost.
+    Ray's own retries are off: it would retry a task that runs out of memory forever, and cannot
+    split a batch. A result that is lost with its node counts as a lost batch.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class RayExecutor(Executor):
             num_cpus=cpus, num_gpus=gpus, max_retries=0, retry_exceptions=False
         )
         self._runner = runner
-        # A user's problem may be a module that only the driver's path leads to.
+        # A user's own problem may be a module that only the driver's path contains.
         self._path = [entry or os.getcwd() for entry in sys.path]
         self._under_way: dict[Any, Batch] = {}
         if self.slots < 1:
@@ -61,7 +61,7 @@ class RayExecutor(Executor):
 
     @property
     def slots(self) -> int:
-        """How many batches the cluster's live nodes hold at once."""
+        """How many batches fit on the cluster's live nodes."""
         return sum(
             int(
                 min(
@@ -78,7 +78,7 @@ class RayExecutor(Executor):
 
     def wait(self, timeout: float) -> list[Done | Lost]:
         if not self._under_way:
-            time.sleep(timeout)  # no node has room; one may join
+            time.sleep(timeout)  # no node is free; one may join
             return []
         ready, _ = self._ray.wait(
             list(self._under_way), num_returns=1, timeout=timeout, fetch_local=True
@@ -97,9 +97,9 @@ class RayExecutor(Executor):
         try:
             outcomes, seconds = self._ray.get(task)
         except self._ray.exceptions.RayTaskError as error:
-            return Lost(batch, told(error.cause or error), again=False)
+            return Lost(batch, one_line_reason(error.cause or error), again=False)
         except self._ray.exceptions.RayError as error:
-            return Lost(batch, f"worker lost on Ray: {told(error)}", again=True)
+            return Lost(batch, f"worker lost on Ray: {one_line_reason(error)}", again=True)
         return Done(batch, outcomes, seconds)
 
 
@@ -107,21 +107,21 @@ def _connect(ray: Any, address: str | None, workers: int) -> None:
     options: dict[str, Any] = {"runtime_env": {"env_vars": ONE_THREAD}, "log_to_driver": False}
     if address is None:
         options |= {"address": "local", "num_cpus": workers, "include_dashboard": False}
-        options["_node_ip_address"] = "127.0.0.1"  # nobody else's business
+        options["_node_ip_address"] = "127.0.0.1"  # not reachable from other machines
     else:
-        _knock(address)
+        _check_reachable(address)
         options["address"] = address
     try:
         ray.init(**options)
     except (ConnectionError, ValueError, RuntimeError) as error:
         where = f"at {address}" if address else "to be started here"
-        raise StudyError(f"There is no Ray cluster {where}: {told(error)}.") from None
+        raise StudyError(f"There is no Ray cluster {where}: {one_line_reason(error)}.") from None
 
 
-def _knock(address: str) -> None:
-    """Raise unless something listens at `host:port`: Ray itself would go on trying for minutes.
+def _check_reachable(address: str) -> None:
+    """Raise unless something listens at `host:port`: Ray itself would keep trying for minutes.
 
-    `auto` and addresses with a scheme (`ray://…`) are Ray's to look up.
+    Ray resolves `auto` and addresses with a scheme (`ray://…`) itself.
     """
     if address == "auto" or "://" in address:
         return

@@ -1,12 +1,13 @@
 """Run a plan into a store."""
 
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from kandle.store import Store
+from kandle.store import Store, StoreError, StoreMoved
 from kandle.study._display import display
 from kandle.study._driver import Progress, Watcher, drive
 from kandle.study._executor import Executor
@@ -25,30 +26,53 @@ def run(
 ) -> Progress:
     """Run what the store in `directory` lacks of `plan`, and return how it ended.
 
-    `executor` makes what trains: worker processes of this machine, one a core, by default. Being
-    interrupted (Ctrl-C, SIGTERM) ends the workers and raises KeyboardInterrupt; what was stored
-    stays, and the same call goes on from there. `watcher` is shown the progress; by default it
-    goes to standard output.
+    `executor` creates what trains, by default worker processes on this machine, one per core. An
+    interrupt (Ctrl-C, SIGTERM) ends the workers and raises KeyboardInterrupt; stored runs stay,
+    and the same call resumes. `watcher` receives the progress, which is printed by default.
     """
     with ExitStack() as stack:
-        stack.enter_context(_terminated_as_interrupted())
+        stack.enter_context(_sigterm_interrupts())
         store = stack.enter_context(Store.open(directory, "w"))
         chosen = stack.enter_context(executor())
         watcher = watcher or stack.enter_context(display(plan.study.name))
-        return drive(
-            plan.specs,
-            store,
-            chosen,
-            watcher,
-            command=command,
-            scale=plan.scale,
-            retry_failed=retry_failed,
-        )
+        try:
+            return drive(
+                plan.specs,
+                store,
+                chosen,
+                watcher,
+                command=command,
+                scale=plan.scale,
+                retry_failed=retry_failed,
+            )
+        except StoreMoved as error:
+            raise StoreMoved(f"{error} {_rescued(store)}") from None
+
+
+def _rescued(store: Store) -> str:
+    """Save the runs of a store whose file is gone, and say where they are."""
+    beside = store.directory.absolute()
+    for base in (
+        beside.with_name(f"{beside.name}-rescued"),
+        Path(tempfile.gettempdir()) / "kandle",
+    ):
+        for directory in (base, *(base.with_name(f"{base.name}-{i}") for i in range(2, 100))):
+            if directory.exists():
+                continue
+            try:
+                store.save_copy(directory)
+            except (OSError, StoreError):
+                break  # no place for it there
+            return (
+                f"The {len(store):,} runs that were stored are saved in {directory}: run the same "
+                "command with this store to continue."
+            )
+    return "They could not be saved elsewhere."
 
 
 @contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """Let SIGTERM (a cluster's way to say that time is up) end a run as Ctrl-C does."""
+def _sigterm_interrupts() -> Iterator[None]:
+    """Let SIGTERM (sent by a cluster when the time is up) end a run like Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

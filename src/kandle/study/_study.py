@@ -3,34 +3,40 @@
 import dataclasses
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kandle import bases
 from kandle._errors import UserError, unknown
-from kandle.study._axes import Axes, Shape, reshaped
-from kandle.study._catalogue import facts
-from kandle.study._spec import RunSpec, compact
+from kandle.store import RunSpec, compact
+from kandle.study._axes import Axes, Shape, replace_coordinates
+from kandle.study._catalogue import Facts, facts, scheme_facts
+
+if TYPE_CHECKING:
+    from kandle.train import Optimizer
 
 SCALES = ("smoke", "quick", "overnight", "paper")
 
-_EXPONENTS = {"alpha": 0.25, "beta": 1.75}  # of `power-law` by name alone
-_OWN_FIELDS = ("alpha", "beta", "gain")
+_OWN_FIELDS = ("alpha", "beta", "gain")  # settings that have a field of their own in a run
 
 
 @dataclass(frozen=True)
 class SchemeAxis:
-    """One scheme of a study: every combination of its settings, each with these seeds."""
+    """One scheme of a study: every combination of its settings, each with these seeds.
+
+    `name` is a built-in scheme or `module:Class`.
+    """
 
     name: str
     seeds: tuple[int, ...] = (0,)
     settings: tuple[tuple[str, tuple[Any, ...]], ...] = ()
 
     def fields(self) -> Iterator[dict[str, Any]]:
-        """What each combination of settings makes of a run's fields."""
+        """The fields of a run for each combination of settings."""
         axes = dict(self.settings)
-        if self.name == "power-law":
-            axes = {name: (value,) for name, value in _EXPONENTS.items()} | axes
+        exponents = scheme_facts(self.name, _first(axes)).exponents
+        axes = {name: (value,) for name, value in exponents.items()} | axes
         for values in itertools.product(*axes.values()):
             chosen = dict(zip(axes, values, strict=True))
             own = {name: float(chosen.pop(name)) for name in _OWN_FIELDS if name in chosen}
@@ -39,14 +45,14 @@ class SchemeAxis:
 
 @dataclass(frozen=True)
 class OptimizerChoice:
-    """How a run is trained; `schedule` and `arguments` are canonical JSON, or a schedule's name."""
+    """How a run is trained; `schedule` (unless it is a name) and `arguments` are canonical JSON."""
 
     name: str = "adam"
     learning_rate: float = 1e-3
     schedule: str = "constant"
     arguments: str = ""
 
-    def made(self) -> Any:
+    def build(self) -> "Optimizer":
         """The optimizer as `kandle.train` takes it."""
         from kandle.train import Optimizer
 
@@ -59,10 +65,11 @@ class OptimizerChoice:
 class Study:
     """A declared grid: problems × architectures × ways of training × schemes × seeds.
 
-    What does not apply to a problem (`rba` and `references` of a function) is left empty there and
-    multiplies nothing. `checkpoints` is how many spectra are taken, evenly spaced from before the
-    first update to after the last. `steps` of None is each problem's own length. `source` is the
-    file it came from, for errors.
+    Axes that do not apply to a problem (`rba` and `references` of a function) are ignored there.
+    `bases` are canonical JSON; "" stands for uniform B-splines, the only ones that multiply with
+    the grids and degrees. `checkpoints` is the number of spectra, evenly spaced from before the
+    first update to after the last. With `steps` None each problem has its own length. `source` is
+    the file that declares the study, for error messages.
     """
 
     name: str
@@ -72,6 +79,7 @@ class Study:
     description: str = ""
     steps: int | None = None
     optimizers: tuple[OptimizerChoice, ...] = (OptimizerChoice(),)
+    bases: tuple[str, ...] = ("",)
     degrees: tuple[int, ...] = (3,)
     dtypes: tuple[str, ...] = ("float32",)
     rba: tuple[str, ...] = ("published",)
@@ -86,9 +94,7 @@ class Study:
     source: str = ""
 
     def at_scale(self, scale: str) -> "Study":
-        """The study narrowed to a scale; `paper` is the whole study unless it is declared
-        otherwise.
-        """
+        """The study narrowed to a scale; `paper` is the whole study unless declared otherwise."""
         declared = dict(self.scales)
         if scale not in (*SCALES, *declared):
             raise unknown("scale", scale, dict.fromkeys((*declared, *SCALES)))
@@ -103,7 +109,7 @@ class Study:
         return dataclasses.replace(
             self,
             problems=axes.problems or self.problems,
-            architectures=reshaped(self.architectures, axes),
+            architectures=replace_coordinates(self.architectures, axes),
             schemes=tuple(_with_axes(scheme, axes) for scheme in self._chosen(axes.schemes)),
             steps=axes.steps or self.steps,
         )
@@ -123,21 +129,21 @@ class Study:
 
     def specs(self) -> list[RunSpec]:
         """Every run of the study, none twice, in a fixed order."""
-        starts = self._starts()
-        made = [
+        initializations = self._initializations()
+        specs = [
             RunSpec(**common, **fields, seed=seed)
             for common in self.trainings()
-            for fields, seed in starts
+            for fields, seed in initializations
         ]
         names = [axis.name for axis in self.schemes]
-        # Only a scheme that is listed twice can make a run twice.
-        return made if len(set(names)) == len(names) else list(dict.fromkeys(made))
+        # Only a scheme that is listed twice can give a run twice.
+        return specs if len(set(names)) == len(names) else list(dict.fromkeys(specs))
 
     def __len__(self) -> int:
-        """How many runs the study has, counted without making them."""
-        return sum(1 for _ in self.trainings()) * len(self._starts())
+        """How many runs the study has, counted without listing them."""
+        return sum(1 for _ in self.trainings()) * len(self._initializations())
 
-    def _starts(self) -> list[tuple[dict[str, Any], int]]:
+    def _initializations(self) -> list[tuple[dict[str, Any], int]]:
         return [
             (fields, seed)
             for axis in self.schemes
@@ -145,12 +151,32 @@ class Study:
             for seed in axis.seeds
         ]
 
-    def trainings(self) -> Iterator[dict[str, Any]]:
-        """The fields that runs of one problem, architecture and way of training share, in order."""
+    def _edges(self) -> list[dict[str, Any]]:
+        """The fields of every architecture with every basis."""
+        domain = compact([float(end) for end in self.domain])
+        found: list[dict[str, Any]] = []
+        for description in self.bases:
+            if description:
+                basis = bases.from_dict(json.loads(description))
+                fields = {"G": basis.n_basis, "degree": 3, "basis": description}
+                fields["domain"] = compact(list(basis.domain))
+                shapes = dict.fromkeys(shape[1:] for shape in self.architectures)
+                found += [{**fields, "width": w, "depth": d} for w, d in shapes]
+            else:
+                found += [
+                    {"G": G, "width": w, "depth": d, "degree": k, "domain": domain}
+                    for (G, w, d), k in itertools.product(self.architectures, self.degrees)
+                ]
+        return found
+
+    def trainings(self, ask: Callable[[str], Facts] = facts) -> Iterator[dict[str, Any]]:
+        """The fields that runs of one problem, architecture and way of training share, in order.
+
+        `ask` returns the facts of a problem.
+        """
         ways = list(
             itertools.product(
-                self.architectures,
-                self.degrees,
+                self._edges(),
                 self.residuals,
                 self.biases,
                 self.optimizers,
@@ -159,19 +185,16 @@ class Study:
             )
         )
         for problem in self.problems:
-            known = facts(problem)
+            known = ask(problem)
             steps = self.steps or known.default_steps
             rba = self.rba if known.kind == "pde" else ("",)
             references = (self.references or (known.reference,)) if known.reference else ("",)
             for way, weights, reference in itertools.product(ways, rba, references):
-                (G, width, depth), degree, residual, bias, optimizer, dtype, draws = way
+                edges, residual, bias, optimizer, dtype, draws = way
                 yield {
                     "study": self.name,
                     "problem": problem,
-                    "G": G,
-                    "width": width,
-                    "depth": depth,
-                    "degree": degree,
+                    **edges,
                     "steps": steps,
                     "optimizer": optimizer.name,
                     "learning_rate": optimizer.learning_rate,
@@ -183,7 +206,6 @@ class Study:
                     "reference": reference,
                     "residual": residual,
                     "bias": bias,
-                    "domain": compact([float(end) for end in self.domain]),
                     "curve": self.curve,
                     "checkpoints": _spaced(self.checkpoints, steps),
                 }
@@ -192,7 +214,9 @@ class Study:
 def _with_axes(scheme: SchemeAxis, axes: Axes) -> SchemeAxis:
     settings = dict(scheme.settings)
     for name, values in (("alpha", axes.alphas), ("beta", axes.betas)):
-        if values is not None and (name in settings or scheme.name == "power-law"):
+        if values is not None and (
+            name in settings or name in scheme_facts(scheme.name, _first(settings)).exponents
+        ):
             settings[name] = values
     seeds: Any = (
         axes.seeds if isinstance(axes.seeds, int) else dict(axes.seeds or ()).get(scheme.name)
@@ -202,6 +226,11 @@ def _with_axes(scheme: SchemeAxis, axes: Axes) -> SchemeAxis:
         tuple(range(seeds)) if seeds else scheme.seeds,
         tuple(settings.items()),
     )
+
+
+def _first(settings: Mapping[str, tuple[Any, ...]]) -> str:
+    """One combination of settings, as JSON."""
+    return compact({name: values[0] for name, values in settings.items()})
 
 
 def _spaced(count: int, steps: int) -> str:

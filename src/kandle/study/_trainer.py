@@ -7,60 +7,62 @@ from typing import Any
 import numpy as np
 
 import kandle
-from kandle import init, kernels, problems
-from kandle.store import Curve, Outcome, Spectrum
+from kandle import bases, kernels, problems
+from kandle.store import Curve, Outcome, RunSpec, Spectrum
+from kandle.study._catalogue import build_scheme
 from kandle.study._environment import machine
-from kandle.study._spec import RunSpec
+from kandle.study._registry import get_draws
 from kandle.study._study import OptimizerChoice, residual_function
 from kandle.train import Architecture, Checkpoint, Member, Result, train
 
 
 def train_batch(specs: Sequence[RunSpec]) -> list[Outcome]:
-    """Train runs that differ in their start alone, together; an outcome each, in order."""
+    """Train runs that differ only in their initialization together; outcomes in their order."""
     spec = specs[0]
     problem = problems.get(spec.problem)
     if spec.reference:
         problem = problem.with_reference(spec.reference)
-    if spec.draws == "published":
-        problem = problems.published(problem)
+    draws = get_draws(spec.draws)
+    problem, sampler = (problem, None) if draws is None else draws(problem)
     checkpoints = json.loads(spec.checkpoints) if spec.checkpoints else []
     results = train(
         problem,
-        Architecture(
-            width=spec.width,
-            depth=spec.depth,
-            grid=spec.G,
-            degree=spec.degree,
-            domain=tuple(json.loads(spec.domain)),
-            residual=residual_function(spec.residual),
-            bias=spec.bias,
-        ),
-        [Member(_scheme(spec), spec.seed) for spec in specs],
+        _architecture(spec),
+        [Member(build_scheme(spec), spec.seed) for spec in specs],
         steps=spec.steps,
         optimizer=_optimizer(spec),
         dtype=spec.dtype,
         rba=spec.rba or "off",  # type: ignore[arg-type]
-        draws=spec.draws,
+        sampler=sampler,
         curve=spec.curve,
         checkpoints=checkpoints,
         on_checkpoint=_recorder(problem) if checkpoints else None,
-        progress=_unseen,
+        progress=_hide_progress,
     )
-    return [_outcome(result) for result in results]
+    backend = kernels.default_backend(_architecture(spec).edge_basis)
+    return [_outcome(result, backend) for result in results]
 
 
-def _scheme(spec: RunSpec) -> init.Scheme:
-    return init.from_dict({"name": spec.scheme, **spec.scheme_settings})
+def _architecture(spec: RunSpec) -> Architecture:
+    domain = tuple(json.loads(spec.domain))
+    splines = {"grid": spec.G, "degree": spec.degree, "domain": domain}
+    return Architecture(
+        width=spec.width,
+        depth=spec.depth,
+        residual=residual_function(spec.residual),
+        bias=spec.bias,
+        **{"basis": bases.from_dict(json.loads(spec.basis))} if spec.basis else splines,  # type: ignore[arg-type]
+    )
 
 
 def _optimizer(spec: RunSpec) -> Any:
     return OptimizerChoice(
         spec.optimizer, spec.learning_rate, spec.schedule, spec.optimizer_arguments
-    ).made()
+    ).build()
 
 
 def _recorder(problem: Any) -> Callable[[int, list[Checkpoint]], None]:
-    """A hook that takes the spectra of the tangent kernel at each checkpoint."""
+    """A hook that computes the spectra of the tangent kernel at each checkpoint."""
     from kandle import ntk
 
     def record(step: int, models: list[Checkpoint]) -> None:
@@ -78,7 +80,7 @@ def _share(share: Sequence[float] | None) -> np.ndarray | None:
     return None if share is None else np.asarray(share, np.float32)
 
 
-def _outcome(result: Result) -> Outcome:
+def _outcome(result: Result, backend: str) -> Outcome:
     return Outcome(
         status=result.status,
         diverged_at=result.diverged_at,
@@ -88,12 +90,12 @@ def _outcome(result: Result) -> Outcome:
         test_mse=result.test_mse,
         wall_s=result.wall_s,
         machine=machine(),
-        backend=kernels.default_backend(),
+        backend=backend,
         version=kandle.__version__,
         curve=Curve(result.curve_steps, result.curve_loss),
         spectra=tuple(result.extra.get("spectra", ())),
     )
 
 
-def _unseen(done: int, total: int, losses: Any) -> None:
-    """The study's own display tells the progress."""
+def _hide_progress(done: int, total: int, losses: object) -> None:
+    """The display of the study shows the progress."""

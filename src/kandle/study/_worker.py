@@ -1,6 +1,4 @@
-"""The worker process: receives batches, trains them, sends outcomes, and never outlives its
-driver.
-"""
+"""The worker process: receives batches, trains them, sends outcomes, and ends with its driver."""
 
 import ctypes
 import faulthandler
@@ -14,11 +12,11 @@ from typing import NamedTuple
 
 from kandle.store import Outcome
 from kandle.study._environment import prepare
-from kandle.study._execute import execute, load_runner, told
+from kandle.study._execute import execute, load_runner, one_line_reason
 
 
 class Ready(NamedTuple):
-    """The worker has started and can be given batches."""
+    """The worker has started and accepts batches."""
 
 
 class Trained(NamedTuple):
@@ -38,7 +36,7 @@ def main() -> None:
     further one the runs of a batch.
     """
     connection, lifeline, driver = (int(argument) for argument in sys.argv[1:4])
-    _die_with(driver, lifeline)
+    _end_with(driver, lifeline)
     faulthandler.enable()
     # Ctrl-C is the driver's to handle.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -46,7 +44,7 @@ def main() -> None:
     with Connection(connection) as channel:
         path, name = channel.recv()
         sys.path[:] = path
-        # What is loaded stays: looking for garbage in it takes a sixth of the time to start.
+        # Loaded modules stay: collecting garbage among them takes a sixth of the start-up time.
         gc.disable()
         runner = load_runner(name)
         gc.freeze()
@@ -60,16 +58,15 @@ def main() -> None:
             try:
                 reply = Trained(*execute(runner, specs))
             except Exception as error:
-                reply = Raised(told(error))
+                reply = Raised(one_line_reason(error))
             channel.send(reply)
 
 
-def _die_with(driver: int, lifeline: int) -> None:
+def _end_with(driver: int, lifeline: int) -> None:
     """End this process when the driver ends, however that happens.
 
-    On Linux the kernel does it. Elsewhere, and where the kernel's word does not reach (the driver
-    was gone before it was asked), a thread waits for the end of a pipe whose other end only the
-    driver holds.
+    On Linux the kernel sends a signal. Elsewhere, and if the driver was gone before the kernel was
+    asked, a thread waits for the end of a pipe whose other end only the driver has open.
     """
     if sys.platform == "linux":
         set_parent_death_signal = 1

@@ -1,18 +1,27 @@
-"""Losses, residual-based attention, and the one training loop: many models at once."""
+"""Objectives, optimizers, and the training loop, which trains many models together."""
 
 from kandle.train._architecture import Architecture
 from kandle.train._evaluation import Errors, evaluate, predict
+from kandle.train._levenberg_marquardt import LevenbergMarquardt
 from kandle.train._loop import train
-from kandle.train._objective import Classify, Fit, FitRows, Objective, Solve, objective
-from kandle.train._optimizer import OPTIMIZERS, SCHEDULES, Optimizer
+from kandle.train._objective import Classify, Fit, FitRows, Objective, objective
+from kandle.train._optimizer import (
+    LEAST_SQUARES,
+    OPTIMIZERS,
+    SCHEDULES,
+    Optimizer,
+    Transformation,
+)
 from kandle.train._population import Population
 from kandle.train._program import trace_count
 from kandle.train._rba import ETA, GAMMA, attend
 from kandle.train._result import Checkpoint, Member, Result, curve_steps
+from kandle.train._solve import Solve
 
 __all__ = [
     "ETA",
     "GAMMA",
+    "LEAST_SQUARES",
     "OPTIMIZERS",
     "SCHEDULES",
     "Architecture",
@@ -21,12 +30,14 @@ __all__ = [
     "Errors",
     "Fit",
     "FitRows",
+    "LevenbergMarquardt",
     "Member",
     "Objective",
     "Optimizer",
     "Population",
     "Result",
     "Solve",
+    "Transformation",
     "attend",
     "curve_steps",
     "evaluate",

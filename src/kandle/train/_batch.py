@@ -4,38 +4,46 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from kandle.init import Sampler
 from kandle.init import get as get_scheme
 from kandle.nn import KAN
+from kandle.problems import PDE, Problem
 from kandle.train._architecture import Architecture
 from kandle.train._evaluation import Errors, evaluate
+from kandle.train._least_squares import LeastSquares
 from kandle.train._objective import Objective
-from kandle.train._optimizer import Optimizer
+from kandle.train._optimizer import Optimizer, Transformation
 from kandle.train._program import LONGEST, Program, State
+from kandle.train._residual_least_squares import ResidualLeastSquares
 from kandle.train._result import Checkpoint, Member, Result, curve_steps
+from kandle.train._solve import TRAJECTORY, Solve, network_of, resampled, trainable, with_network
+from kandle.train._terms import Data
 
-# Seconds between two looks at the clock, the bar and the keyboard.
-_BREATH = 0.5
+# How long a chunk of steps should take: progress and Ctrl-C are handled between chunks.
+_CHUNK_SECONDS = 0.5
 
+AnyProgram = Program | LeastSquares | ResidualLeastSquares
 OnCheckpoint = Callable[[int, list[Checkpoint]], None]
-Report = Callable[[int, np.ndarray], None]  # steps done, losses of the models
+Report = Callable[[int, Float[np.ndarray, " P"]], None]  # steps done, losses of the models
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What all batches of a training have in common."""
+    """The settings that all batches of a training share."""
 
-    problem: Any
+    problem: Problem
     architecture: Architecture
     objective: Objective
-    optimizer: Optimizer
+    optimizer: Optimizer | Transformation
     steps: int
-    draws: str
+    finer_grids: Sequence[int]
+    sampler: Sampler
     dtype: str
     backend: str
     curve: str
@@ -44,75 +52,182 @@ class Settings:
     on_checkpoint: OnCheckpoint | None
     data: Mapping[str, np.ndarray] = field(repr=False)
 
+    @property
+    def total_steps(self) -> int:
+        """Updates on all grids together."""
+        return self.steps * (1 + len(self.finer_grids))
+
 
 def train_batch(
     settings: Settings, members: Mapping[int, Member], report: Report
 ) -> dict[int, Result]:
-    """Train members of one program, all normalized or none; keys are their places in the whole."""
+    """Train members that share a program: all are normalized or none is.
+
+    Keys are the positions of the members in the call of `train`.
+    """
     started = time.perf_counter()
     s = settings
-    networks = [_started(s, m) for m in members.values()]
-    program = Program.of(networks[0], s.objective, s.optimizer, s.backend)
+    networks = [trainable(s.objective, _initialized(s, m)) for m in members.values()]
+    program = build_program(networks[0], s.objective, s.optimizer, s.backend)
     data = {name: jnp.asarray(s.data[name]) for name in s.objective.arrays}
-    initial = program.start(networks, data)
+    state = program.start(networks, data)
 
     extras: dict[int, dict[str, Any]] = {i: {} for i in members}
-    state, losses = initial, []
-    for done, state, part in chunks(program, initial, data, s.steps, s.checkpoints):
-        if len(part):
-            losses.append(part)
-            report(done, part[-1])
-        if done in s.checkpoints and s.on_checkpoint is not None:
-            s.on_checkpoint(done, _checkpoint(program, state, members, extras))
+    losses, trajectory = [], []
+    for stage in range(1 + len(s.finer_grids)):
+        if stage > 0:
+            grid = s.finer_grids[stage - 1]
+            program, state = _refined(s, program, state, data, grid, extras)
+        initial, before = state, stage * s.steps
+        # The checkpoint at the end of a stage sees its grid, not the next one.
+        stops = [c - before for c in s.checkpoints if c > before or c == stage == 0]
+        stops = [c for c in stops if c <= s.steps]
+        resample = _resampling(s, program, before)
+        for done, state, part in chunks(program, initial, data, s.steps, stops, *resample):
+            if len(part):
+                if not losses:
+                    _check_start(s, networks, data, part[0])
+                losses.append(part)
+                if TRAJECTORY in state.rba:
+                    trajectory.append(np.asarray(state.rba[TRAJECTORY])[:, : len(part)])
+                report(before + done, part[-1])
+            if done in stops and s.on_checkpoint is not None:
+                s.on_checkpoint(before + done, _checkpoint(program, state, members, extras))
 
     results = _results(settings, program, state, np.concatenate(losses))
+    if trajectory:
+        _add_coefficients(s, results, np.concatenate(trajectory, axis=1))
     for result, extra in zip(results, extras.values(), strict=True):
         result.extra = extra
         result.wall_s = (time.perf_counter() - started) / len(members)
     return dict(zip(members, results, strict=True))
 
 
-def _started(settings: Settings, member: Member) -> KAN:
-    """The network before its first update, adapted to the data where its scheme asks for it."""
-    s, scheme = settings, get_scheme(member.scheme)
-    network = s.architecture.network(
-        *(s.problem.n_in, s.problem.n_out, scheme, member.seed),
-        draws=s.draws,
+def _initialized(settings: Settings, member: Member) -> KAN:
+    """The network before its first update, adapted to the data if its scheme requires it."""
+    s = settings
+    return s.architecture.network(
+        *(s.problem.n_in, s.problem.n_out, get_scheme(member.scheme), member.seed),
+        sampler=s.sampler,
         dtype=s.dtype,
         backend=s.backend,
+        sample=s.data[s.objective.arrays[0]],
     )
-    if scheme.spread is None:
-        return network
-    return network.adapt(s.data[s.objective.arrays[0]], scheme.spread)
+
+
+def _check_start(
+    settings: Settings, models: Sequence[Any], data: Data, losses: Float[np.ndarray, " P"]
+) -> None:
+    """Report a formula that is NaN at the start, which no training would repair."""
+    objective = settings.objective
+    if isinstance(objective, Solve) and not np.isfinite(losses).all():
+        objective.explain_nan(models[int(np.argmin(np.isfinite(losses)))], data)
+
+
+def _resampling(
+    settings: Settings, program: AnyProgram, before: int
+) -> tuple[Sequence[int], Callable[[int, State], State] | None]:
+    """The steps of a stage after which collocation points are drawn again, and how.
+
+    `before` is the number of steps in earlier stages.
+    """
+    s = settings
+    if not isinstance(s.objective, Solve) or not s.objective.resampled:
+        return (), None
+    problem, objective = cast(PDE, s.problem), s.objective
+    assert problem.resample is not None
+
+    def update(step: int, state: State) -> State:
+        def residual_at(points: np.ndarray) -> np.ndarray:
+            assert not isinstance(program, LeastSquares)  # which takes no such objective
+            return np.asarray(program.residuals(state, jnp.asarray(points, s.dtype)))
+
+        return state._replace(
+            rba=resampled(problem, objective, before + step, state.rba, residual_at)
+        )
+
+    return range(problem.resample.every, s.steps, problem.resample.every), update
+
+
+def _add_coefficients(
+    settings: Settings, results: Sequence[Result], theta: Float[np.ndarray, "P steps n"]
+) -> None:
+    """Add the coefficients after training, and after each step of the curve."""
+    objective = cast(Solve, settings.objective)
+    for result, mine in zip(results, theta, strict=True):
+        values = {name: np.asarray(c) for name, c in objective.values_of(mine).items()}
+        result.coefficients = {name: float(c[-1]) for name, c in values.items()}
+        result.curve_coefficients = {n: c[result.curve_steps - 1] for n, c in values.items()}
+
+
+def _refined(
+    settings: Settings,
+    program: AnyProgram,
+    state: State,
+    data: dict,
+    grid: int,
+    extras: dict[int, dict[str, Any]],
+) -> tuple[AnyProgram, State]:
+    """The training continued on a finer grid; extras record the share of inputs outside."""
+    s, x = settings, data[settings.objective.arrays[0]]
+    models = [program.model(row) for row in np.asarray(state.weights)]
+    networks = [network_of(model).freeze(x) for model in models]
+    for network, extra in zip(networks, extras.values(), strict=True):
+        extra.setdefault("outside", []).append(network.outside(x))
+    fine = [
+        with_network(model, network.refine(grid))
+        for model, network in zip(models, networks, strict=True)
+    ]
+    program = build_program(fine[0], s.objective, s.optimizer, s.backend)
+    return program, program.start(fine, data, state)
+
+
+def build_program(
+    model: KAN, objective: Objective, optimizer: Optimizer | Transformation, backend: str
+) -> AnyProgram:
+    """What advances models like this one: a compiled program, or a least-squares method."""
+    if optimizer.least_squares is not None:
+        if isinstance(objective, Solve) and not objective.plain:
+            return ResidualLeastSquares.of(model, objective, optimizer.least_squares, backend)
+        return LeastSquares.of(model, objective, optimizer.least_squares, backend)
+    return Program.of(model, objective, optimizer, backend)
 
 
 def chunks(
-    program: Program, state: State, data: dict, steps: int, stops: Sequence[int]
+    program: AnyProgram,
+    state: State,
+    data: dict,
+    steps: int,
+    stops: Sequence[int],
+    updates: Sequence[int] = (),
+    update: Callable[[int, State], State] | None = None,
 ) -> Iterator[tuple[int, State, Float[np.ndarray, "chunk P"]]]:
-    """(steps done, state, losses since the last time), at all stops and about twice a second.
+    """Yield (steps done, state, losses of the chunk) at all stops and about twice per second.
 
-    How training is cut into chunks does not change it: a chunk's length is an argument of one
-    compiled loop.
+    The chunks do not affect the result: their length is an argument of one compiled loop. After
+    the steps in `updates` the state is replaced by `update(step, state)`.
     """
-    done, length = 0, 16
+    done, length = 0, program.first_chunk
     if 0 in stops:
         yield 0, state, np.empty((0, len(state.weights)))
-    for stop in sorted({*stops, steps} - {0}):
+    for stop in sorted({*stops, *updates, steps} - {0}):
         while done < stop:
             n = min(length, stop - done)
             began = time.perf_counter()
             state, losses = program.advance(state, data, n)
-            losses = np.asarray(losses)  # waits for the device
+            losses = np.asarray(losses)  # blocks until the device is done
             elapsed = time.perf_counter() - began
             done += n
+            if update is not None and done in updates:
+                state = update(done, state)
             if n == length:
-                faster = min(4.0, max(0.25, _BREATH / elapsed))
+                faster = min(4.0, max(0.25, _CHUNK_SECONDS / elapsed))
                 length = min(LONGEST, max(1, int(length * faster)))
             yield done, state, losses
 
 
 def _checkpoint(
-    program: Program,
+    program: AnyProgram,
     state: State,
     members: Mapping[int, Member],
     extras: dict[int, dict[str, Any]],
@@ -125,12 +240,14 @@ def _checkpoint(
     ]
 
 
-def _models(program: Program, state: State) -> list[KAN]:
-    return [program.model(row) for row in np.asarray(state.weights)]
+def _models(program: AnyProgram, state: State) -> list[KAN]:
+    return [network_of(program.model(row)) for row in np.asarray(state.weights)]
 
 
-def _divergence(losses: Float[np.ndarray, " steps"], weights: np.ndarray) -> int | None:
-    """The first step with a loss that is not finite; the last one, if it ruined the weights."""
+def _divergence(
+    losses: Float[np.ndarray, " steps"], weights: Float[np.ndarray, " n"]
+) -> int | None:
+    """The first step with a loss that is not finite, or the last step if its update is not."""
     bad = np.flatnonzero(~np.isfinite(losses))
     if len(bad):
         return int(bad[0]) + 1
@@ -138,9 +255,12 @@ def _divergence(losses: Float[np.ndarray, " steps"], weights: np.ndarray) -> int
 
 
 def _results(
-    settings: Settings, program: Program, state: State, losses: Float[np.ndarray, "steps P"]
+    settings: Settings,
+    program: AnyProgram,
+    state: State,
+    losses: Float[np.ndarray, "steps P"],
 ) -> list[Result]:
-    kept = curve_steps(settings.steps, settings.curve)
+    stored = curve_steps(settings.total_steps, settings.curve)
     results = []
     weights = np.asarray(state.weights)
     for p, model in enumerate(_models(program, state)):
@@ -153,8 +273,8 @@ def _results(
                 diverged_at=diverged_at,
                 loss=float(losses[-1, p]) if ok else math.nan,
                 **errors._asdict(),
-                curve_steps=kept,
-                curve_loss=losses[kept - 1, p],
+                curve_steps=stored,
+                curve_loss=losses[stored - 1, p],
                 model=model if settings.keep_weights else None,
             )
         )

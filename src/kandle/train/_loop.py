@@ -1,21 +1,25 @@
-"""`train`: many models of one architecture on one problem."""
+"""`train`: train many models of one architecture on one problem."""
 
 import contextlib
+import importlib
+import itertools
 import numbers
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, cast
 
 import jax
 import numpy as np
 
 from kandle import kernels, problems
 from kandle._errors import must, unknown
-from kandle.init import DRAWS, Scheme
+from kandle.init import Sampler, Scheme
 from kandle.init import get as get_scheme
+from kandle.init._draw import resolve_sampler
+from kandle.problems import Problem
 from kandle.train._architecture import Architecture
 from kandle.train._batch import OnCheckpoint, Settings, train_batch
 from kandle.train._objective import objective
-from kandle.train._optimizer import Optimizer, as_optimizer
+from kandle.train._optimizer import AnyOptimizer, Optimizer, as_optimizer
 from kandle.train._progress import Bar, Progress, watched
 from kandle.train._rba import VARIANTS, Variant
 from kandle.train._result import Member, Result
@@ -25,15 +29,17 @@ CURVES = ("log", "all")
 
 
 def train(
-    problem: Any,
+    problem: Problem | str,
     architecture: Architecture,
     members: Iterable[Member | tuple[str | Scheme, int]],
     *,
     steps: int | None = None,
-    optimizer: Optimizer | str | Mapping[str, Any] = Optimizer(),  # noqa: B008 (frozen)
+    grids: Sequence[int] | None = None,
+    optimizer: AnyOptimizer = Optimizer(),  # noqa: B008 (frozen)
     dtype: str = "float32",
-    rba: Variant = "published",
-    draws: str = "independent",
+    rba: Variant | None = None,
+    sampler: Sampler | None = None,
+    draws: str | None = None,
     curve: str = "log",
     keep_weights: bool = False,
     checkpoints: Sequence[int] = (),
@@ -41,32 +47,40 @@ def train(
     progress: Progress | None = None,
     backend: str | None = None,
 ) -> list[Result]:
-    """Train models of one architecture on one problem together, full batch.
+    """Train models of one architecture on one problem together, on the full batch of data.
 
-    A model's numbers do not depend on the others: on the native backend with an elementwise
-    optimizer they are the same to the bit in any batch, elsewhere to rounding.
+    The result of a model does not depend on the others: on the native backend with an elementwise
+    optimizer it is identical to the bit in any batch, and equal to rounding otherwise.
 
     Args:
-        problem: of `kandle.problems`, or its name.
-        architecture: the models' shape.
-        members: how each model starts, `Member(scheme, seed)` or such a pair.
-        steps: number of updates; None is the problem's own.
-        optimizer: how weights are updated; an `Optimizer`, its name or its fields.
-        dtype: "float32" or "float64"; double precision is on for the training alone.
-        rba: residual-based attention of a PDE's points, "published", "text" or "off".
-        draws: "independent", or "published": starts as for `kandle.KAN`, and the points of
-            `kandle.problems.published`. Seeds 43 to 47 are the published runs 1 to 5 then.
-        curve: keep the loss of about 200 log-spaced steps ("log") or of every one ("all").
-        keep_weights: whether results hold the trained models.
+        problem: a problem of `kandle.problems`, or its name.
+        architecture: the shape of the models.
+        members: the initialization of each model, as `Member(scheme, seed)` or such a pair.
+        steps: number of updates; None selects the default of the problem.
+        grids: train on these grids one after the other, `steps` updates on each, beginning with
+            the grid of the architecture: networks are refined (`KAN.refine`) in between. The
+            damping of least squares and attention weights carry over; moments of Adam start anew.
+            `Result.extra["outside"]` has the share of each layer's inputs outside its domain,
+            per refinement.
+        optimizer: an `Optimizer`, its name, its fields as a mapping, or any
+            `optax.GradientTransformation`.
+        dtype: "float32" or "float64"; the precision applies to this training only.
+        rba: residual-based attention for the points of a PDE: "published", "text" or "off".
+            None is "off" for least squares and "published" otherwise.
+        sampler: source of the random numbers of the initial weights; None is `jax.random`.
+        draws: deprecated; "published" stands for the problem and sampler of
+            `kandle.paper.published_draws`.
+        curve: record the loss of about 200 log-spaced steps ("log") or of every step ("all").
+        keep_weights: whether results contain the trained models.
         checkpoints: numbers of updates after which `on_checkpoint` is called.
-        on_checkpoint: called with that number and a `Checkpoint` a model; models that standardise
-            their basis are a batch, and a call, of their own.
-        progress: called with (steps done, of how many, losses); None shows a bar if the training
-            is long and a person watches.
-        backend: of the kernels; None is the best here.
+        on_checkpoint: called with that number and one `Checkpoint` per model. Models that
+            standardize their basis form a batch of their own, with calls of their own.
+        progress: called with (steps done, total steps, losses); None shows a bar on a terminal if
+            the training is long.
+        backend: backend of the kernels; None selects the default.
 
     Returns:
-        A result a member, in their order.
+        One result per member, in order.
 
     Example:
         >>> small = Architecture(width=8, depth=2, grid=5)
@@ -74,39 +88,47 @@ def train(
         >>> result.status
         'ok'
     """
-    _check_names(dtype, rba, draws, curve)
-    problem = problems.get(problem)
+    optimizer = as_optimizer(optimizer)
+    least_squares = optimizer.least_squares
+    if rba is None:
+        rba = "published" if least_squares is None else "off"
+    balance = 1.0 if least_squares is None else least_squares.balance
+    _check_names(dtype, rba, curve)
+    sampler = resolve_sampler(sampler, draws, "train")
+    problem = cast(Problem, problems.get(problem))
     if draws == "published":
-        problem = problems.published(problem)
+        problem = cast(Problem, importlib.import_module("kandle.paper").published(problem))
     members = _check_members(members)
     steps = _check_steps(problem.default_steps if steps is None else steps)
-    checkpoints = _check_checkpoints(checkpoints, steps, on_checkpoint)
     if not isinstance(architecture, Architecture):
         raise must("'architecture' of train", "an Architecture", architecture)
-    optimizer = as_optimizer(optimizer)
-    if optimizer.arguments:
+    finer_grids = _check_grids(grids, architecture)
+    total = steps * (1 + len(finer_grids))
+    checkpoints = _check_checkpoints(checkpoints, total, on_checkpoint)
+    if not isinstance(optimizer, Optimizer) or optimizer.arguments:
         optimizer.try_out()
     if progress is not None and not callable(progress):
         raise must("'progress' of train", "a function, or None", progress)
-    problem.evaluation()  # an error in the reference is to be known before the training
+    problem.evaluation()  # an error in the reference should surface before the training
 
-    # A layer that standardises its basis is another program, hence another batch.
+    # Layers that standardize their basis need another program, and therefore another batch.
     groups: dict[bool, dict[int, Member]] = {}
     for i, member in enumerate(members):
         groups.setdefault(get_scheme(member.scheme).normalized, {})[i] = member
 
     results: dict[int, Result] = {}
-    # A training neither depends on the caller's precision nor changes it.
+    # The caller's precision has no effect on the training and is restored afterwards.
     with jax.enable_x64(dtype == "float64"), _reporting(progress) as report:
         settings = Settings(
             problem=problem,
             architecture=architecture,
-            objective=objective(problem, rba),
+            objective=objective(problem, rba, balance),
             optimizer=optimizer,
             steps=steps,
-            draws=draws,
+            finer_grids=finer_grids,
+            sampler=sampler,
             dtype=dtype,
-            backend=kernels.check_backend(backend),
+            backend=kernels.check_backend(backend, architecture.edge_basis),
             curve=curve,
             keep_weights=keep_weights,
             checkpoints=checkpoints,
@@ -115,10 +137,10 @@ def train(
         )
         for g, group in enumerate(groups.values()):
 
-            def told(done: int, losses: np.ndarray, before: int = g * steps) -> None:
-                report(before + done, len(groups) * steps, losses)
+            def report_group(done: int, losses: np.ndarray, before: int = g * total) -> None:
+                report(before + done, len(groups) * total, losses)
 
-            results |= train_batch(settings, group, told)
+            results |= train_batch(settings, group, report_group)
     return [results[i] for i in range(len(members))]
 
 
@@ -144,17 +166,31 @@ def _check_members(members: Any) -> list[Member]:
     return [m if isinstance(m, Member) else Member(*m) for m in given]
 
 
+def _check_grids(grids: Sequence[int] | None, architecture: Architecture) -> tuple[int, ...]:
+    """The grids after the first."""
+    if grids is None:
+        return ()
+    requirement = f"increasing integers that begin with the architecture's {architecture.grid}"
+    if isinstance(grids, str) or not isinstance(grids, Iterable):
+        raise must("'grids' of train", requirement, grids)
+    given = tuple(grids)
+    whole = all(isinstance(g, numbers.Integral) and not isinstance(g, bool) for g in given)
+    ordered = whole and all(a < b for a, b in itertools.pairwise(given))
+    if not given or not ordered or given[0] != architecture.grid:
+        raise must("'grids' of train", requirement, grids)
+    return tuple(int(g) for g in given[1:])
+
+
 def _check_steps(steps: Any) -> int:
     if isinstance(steps, bool) or not isinstance(steps, numbers.Integral) or steps < 1:
         raise must("'steps' of train", "an integer of at least 1", steps)
     return int(steps)
 
 
-def _check_names(dtype: Any, rba: Any, draws: Any, curve: Any) -> None:
+def _check_names(dtype: Any, rba: Any, curve: Any) -> None:
     for name, given, known in (
         ("dtype of train", dtype, DTYPES),
         ("rba of train", rba, VARIANTS),
-        ("draws of train", draws, DRAWS),
         ("curve of train", curve, CURVES),
     ):
         if given not in known:

@@ -1,38 +1,73 @@
-"""What a training minimises: a function from a model and data to a loss.
+"""What a training minimizes: a function from a model and data to a loss."""
 
-An objective is a small frozen object, equal to another if it compiles to the same program: all data
-are arguments. It has
-
-    arrays            names of the problem's arrays that it reads, the inputs first
-    start(data)       the residual-based weights before the first step
-    loss(model, data, weights, backend) -> (loss, weights after the step)
-"""
-
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Protocol, runtime_checkable
 
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
 from kandle import kernels
-from kandle._errors import UserError, must
 from kandle.nn import KAN
-from kandle.train._rba import Variant, attend
+from kandle.problems import Problem
+from kandle.train._rba import Variant
+from kandle.train._solve import Solve
+from kandle.train._terms import Data, Term, Weights
 
-Data = dict[str, Array]
-Weights = dict[str, Array]
+
+class Objective(Protocol):
+    """The loss of a model on data: a hashable object, equal to others that compile the same.
+
+    All data are arguments, so that one compiled program serves every problem of a kind.
+    """
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """Names of the problem's arrays that the loss reads, the network's inputs first."""
+        ...
+
+    def start(self, data: Data) -> Weights:
+        """The attention weights before the first step, by kind; {} without attention."""
+        ...
+
+    def loss(
+        self, model: KAN, data: Data, weights: Weights, backend: str
+    ) -> tuple[Float[Array, ""], Weights]:
+        """The loss, and the attention weights of the next step."""
+        ...
 
 
-@dataclass(frozen=True)
-class Fit:
-    """The mean squared error between model and samples, 1/N Σ_n |u(x_n) - y_n|²."""
+@runtime_checkable
+class SumOfSquares(Objective, Protocol):
+    """An objective that is a sum of weighted squares, as least-squares optimizers require."""
 
-    arrays: ClassVar = ("x", "y")
+    def terms(self, data: Data, weights: Weights) -> tuple[Term, ...]:
+        """The parts of the loss; the attention weights are constants of the step."""
+        ...
+
+    def attention(self, residuals: Sequence[Array], weights: Weights) -> Weights:
+        """The attention weights of the next step, from the residuals of each term."""
+        ...
+
+
+class _WithoutAttention:
+    """An objective whose points are never reweighted."""
 
     def start(self, data: Data) -> Weights:
         return {}
+
+    def attention(self, residuals: Sequence[Array], weights: Weights) -> Weights:
+        return weights
+
+
+@dataclass(frozen=True)
+class Fit(_WithoutAttention):
+    """The mean squared error between model and samples, 1/N Σ_n |u(x_n) - y_n|²."""
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        return ("x", "y")
 
     def loss(
         self, model: KAN, data: Data, weights: Weights, backend: str
@@ -40,18 +75,21 @@ class Fit:
         error = jnp.ravel(model(data["x"]) - data["y"])
         return kernels.total(error * error, backend) / error.size, weights
 
+    def terms(self, data: Data, weights: Weights) -> tuple[Term, ...]:
+        y = data["y"]
+        return (Term(data["x"], y, jnp.full_like(y, 1 / y.size)),)
+
 
 @dataclass(frozen=True)
-class FitRows:
+class FitRows(_WithoutAttention):
     """The weighted squared error, Σ_n w_n |u(x_n) - y_n|².
 
-    Rows of weight zero fill samples of any number up to one that is already compiled for.
+    Padding with rows of weight zero lets one compiled program serve any number of samples.
     """
 
-    arrays: ClassVar = ("x", "y", "weight")
-
-    def start(self, data: Data) -> Weights:
-        return {}
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        return ("x", "y", "weight")
 
     def loss(
         self, model: KAN, data: Data, weights: Weights, backend: str
@@ -59,18 +97,21 @@ class FitRows:
         error = model(data["x"]) - data["y"]
         return kernels.total(jnp.ravel(data["weight"][:, None] * error * error), backend), weights
 
+    def terms(self, data: Data, weights: Weights) -> tuple[Term, ...]:
+        x, y, weight = (data[name] for name in self.arrays)
+        return (Term(x, y, jnp.broadcast_to(weight[:, None], y.shape)),)
+
 
 @dataclass(frozen=True)
-class Classify:
+class Classify(_WithoutAttention):
     """The weighted cross-entropy, Σ_n w_n (log Σ_j exp u_j(x_n) - Σ_j y_nj u_j(x_n)).
 
     `y` is one-hot, (N, classes): the probability of class j is softmax_j u(x).
     """
 
-    arrays: ClassVar = ("x", "y", "weight")
-
-    def start(self, data: Data) -> Weights:
-        return {}
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        return ("x", "y", "weight")
 
     def loss(
         self, model: KAN, data: Data, weights: Weights, backend: str
@@ -82,73 +123,8 @@ class Classify:
         return kernels.total(data["weight"] * (log_sum - chosen), backend), weights
 
 
-@dataclass(frozen=True)
-class Solve:
-    """The weighted mean squared residuals of a PDE and of its conditions (Eq. C12).
-
-    All conditions share one mean and one maximum. A LeCun-normalized model takes its statistics
-    from the collocation points and from the condition points each for themselves: they are two
-    batches.
-
-    Args:
-        residual: of the equation, (points, derivatives) -> (N,).
-        first, second: the derivatives it reads.
-        rba: how points are weighted.
-    """
-
-    residual: Callable[[Any, Any], Any]
-    first: tuple[int, ...]
-    second: tuple[int, ...]
-    rba: Variant
-
-    arrays: ClassVar = ("collocation", "points", "values")
-
-    def start(self, data: Data) -> Weights:
-        if self.rba == "off":
-            return {}
-        sizes = {"pde": len(data["collocation"]), "bc": data["values"].size}
-        dtype = data["values"].dtype
-        return {kind: jnp.ones(size, dtype) for kind, size in sizes.items()}
-
-    def residuals(self, model: KAN, data: Data) -> dict[str, Float[Array, " N"]]:
-        """`pde` at the collocation points and `bc` at the condition points."""
-        x = data["collocation"]
-        try:
-            pde = self.residual(x, model.derivatives(x, self.first, self.second))
-        except KeyError as error:
-            if error.args[0] not in range(x.shape[-1]):
-                raise
-            declared = f"first = {self.first}, second = {self.second}"
-            raise UserError(
-                f"The residual of the PDE reads a derivative along input {error} that is not "
-                f"declared: {declared}."
-            ) from None
-        if jnp.shape(pde) not in ((len(x),), (len(x), 1)):
-            raise must(
-                "The residual of a PDE",
-                f"one number a point, {(len(x),)} (u and its derivatives are (N, n_out): take "
-                "[..., 0])",
-                f"an array of {jnp.shape(pde)}",
-            )
-        return {"pde": jnp.ravel(pde), "bc": jnp.ravel(model(data["points"]) - data["values"])}
-
-    def loss(
-        self, model: KAN, data: Data, weights: Weights, backend: str
-    ) -> tuple[Float[Array, ""], Weights]:
-        total, updated = jnp.zeros((), model.dtype), {}
-        for kind, r in self.residuals(model, data).items():
-            part, alpha = attend(r, weights.get(kind), self.rba, backend)
-            total = total + part
-            if alpha is not None:
-                updated[kind] = alpha
-        return total, updated
-
-
-Objective = Fit | FitRows | Classify | Solve
-
-
-def objective(problem: Any, rba: Variant) -> Objective:
-    """The objective of a problem; `rba` matters to PDEs alone."""
+def objective(problem: Problem, rba: Variant, balance: float = 1.0) -> Fit | Solve:
+    """The objective of a problem; only PDEs use `rba` and `balance`."""
     if problem.kind == "function":
         return Fit()
-    return Solve(problem.residual, tuple(problem.first), tuple(problem.second), rba)
+    return Solve.of(problem, rba, balance)

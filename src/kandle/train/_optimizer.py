@@ -1,4 +1,4 @@
-"""Optimizers and learning-rate schedules of Optax, by name with their arguments."""
+"""Optimizers and schedules by name: those of Optax, and least-squares methods."""
 
 import dataclasses
 import functools
@@ -9,13 +9,14 @@ import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from kandle._errors import UserError, must, unknown
+from kandle.train._levenberg_marquardt import LevenbergMarquardt
 
 Schedule = Callable[[Any], Any]
 
@@ -28,27 +29,28 @@ def _exponential(init_value: float, *, factor: float, every: float) -> Schedule:
 
 
 def _optimizers() -> dict[str, Callable]:
-    """Every optimizer that Optax itself exports, which are its functions of a learning rate."""
+    """The optimizers of Optax: the functions it exports that take a learning rate."""
     found = {}
     for name in dir(optax):
         value = getattr(optax, name)
-        # What scales is a part of an optimizer.
-        made = isinstance(value, FunctionType | functools.partial)
-        if made and not name.startswith(("_", "scale_by_")) and _rate_parameter(value, _STEP_RATES):
+        function = isinstance(value, FunctionType | functools.partial)
+        # `scale_by_…` functions are components of optimizers.
+        named = function and not name.startswith(("_", "scale_by_"))
+        if named and _rate_parameter(value, _STEP_RATES):
             found[name] = value
     return found
 
 
 def _schedules() -> dict[str, Callable]:
-    """Optax's schedules without their suffix, and `exponential` in the paper's words."""
+    """Optax's schedules without their suffix, and the paper's `exponential`."""
     names = [name for name in dir(optax) if name.endswith("_schedule")]
     found = {name.removesuffix("_schedule"): getattr(optax, name) for name in names}
     del found["scale_by"]  # a transformation of gradients
-    del found["sgdr"]  # a list of schedules, each with a rate of its own
+    del found["sgdr"]  # takes a list of schedules, each with its own rate
     return {"exponential_decay": optax.exponential_decay, **found, "exponential": _exponential}
 
 
-# The parameter that is the learning rate, the first that there is: of optimizers, of schedules.
+# Names of the learning-rate parameter, of optimizers and of schedules; the first match counts.
 _STEP_RATES = ("learning_rate", "max_learning_rate")
 _RATES = ("peak_value", "init_value", "value")
 
@@ -59,26 +61,29 @@ def _rate_parameter(function: Callable, names: tuple[str, ...]) -> str | None:
 
 
 OPTIMIZERS = _optimizers()
+LEAST_SQUARES = {"levenberg-marquardt": LevenbergMarquardt}
 SCHEDULES = _schedules()
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """How weights are updated: the name of an Optax optimizer and of a schedule, with arguments.
+    """The update rule: an Optax optimizer and a schedule, by name and with their arguments.
 
     Args:
-        name: of a function in Optax, such as "adam", "adamw", "sgd", "lbfgs".
-        learning_rate: the rate, where a schedule starts. L-BFGS finds its steps by line search and
-            does not use it, unless that is turned off with `arguments={"linesearch": None}`.
+        name: name of an optimizer in Optax, such as "adam", "adamw", "sgd", "lbfgs", or
+            "levenberg-marquardt", which has no learning rate and takes the fields of
+            `LevenbergMarquardt` as arguments.
+        learning_rate: the rate, or the initial rate of a schedule. L-BFGS uses a line search and
+            ignores the rate, unless `arguments={"linesearch": None}` turns the search off.
         schedule: "constant", or a mapping with the schedule's "name" and its arguments:
             {"name": "exponential", "factor": 0.9, "every": 50} multiplies the rate by 0.9 in every
-            50 steps, continuously; any other schedule of Optax goes by its name there, such as
+            50 steps, continuously. Any schedule of Optax can be given by name, such as
             {"name": "cosine_decay", "decay_steps": 2000}.
         arguments: further arguments of the optimizer, by name.
 
-    All weights of a network are one vector to the optimizer. Those that work element by element
-    (Adam and most others) cannot tell; those that take norms or factors of each array by itself
-    (LAMB, LARS, Fromage, NovoGrad, Adafactor, SM3) take them of the whole network.
+    The optimizer sees all weights as one flat vector. Elementwise optimizers (Adam and most others)
+    are unaffected; optimizers that use norms or factors of each array (LAMB, LARS, Fromage,
+    NovoGrad, Adafactor, SM3) treat the whole network as one array.
 
     Example:
         >>> Optimizer("adamw", arguments={"weight_decay": 1e-3}).to_dict()["arguments"]
@@ -91,8 +96,8 @@ class Optimizer:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
-        if self.name not in OPTIMIZERS:
-            raise unknown("optimizer", self.name, OPTIMIZERS)
+        if self.name not in OPTIMIZERS and self.name not in LEAST_SQUARES:
+            raise unknown("optimizer", self.name, [*OPTIMIZERS, *LEAST_SQUARES])
         rate = self.learning_rate
         real = isinstance(rate, numbers.Real) and not isinstance(rate, bool)
         if not real or not math.isfinite(rate) or rate <= 0:
@@ -110,16 +115,17 @@ class Optimizer:
         except (TypeError, ValueError):
             given = self.to_dict()
             raise must(
-                "The arguments of an Optimizer", "plain values, fit for JSON", given
+                "The arguments of an Optimizer", "plain values that JSON can store", given
             ) from None
         self._check_rate()
-        self.build()
+        if self.least_squares is None:
+            self.build()
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.to_dict(), sort_keys=True))
 
     def to_dict(self) -> dict[str, Any]:
-        """The optimizer as plain values; `Optimizer(**d)` undoes it exactly."""
+        """The fields as plain values, such that `Optimizer(**d)` is equal to the optimizer."""
         schedule = self.schedule if isinstance(self.schedule, str) else dict(self.schedule)
         return {
             "name": self.name,
@@ -129,7 +135,7 @@ class Optimizer:
         }
 
     def _check_rate(self) -> None:
-        """Take the rate of the first step, so that a schedule's arguments are known to work."""
+        """Evaluate the rate of the first step, to validate the arguments of the schedule."""
         try:
             first = jax.eval_shape(lambda step: jnp.asarray(_at(self.rate(), step)), 0)
         except UserError:
@@ -137,10 +143,10 @@ class Optimizer:
         except Exception as error:
             raise UserError(f"The schedule {self.schedule!r} does not work: {error}.") from None
         if first.shape or not jnp.issubdtype(first.dtype, jnp.floating):
-            raise must("'schedule' of Optimizer", "a real rate a step", self.schedule)
+            raise must("'schedule' of Optimizer", "a real rate per step", self.schedule)
 
     def rate(self) -> float | Schedule:
-        """The learning rate as Optax takes it: a number, or a function of the step from 0."""
+        """The learning rate for Optax: a number, or a function of the step, counted from 0."""
         arguments = {} if isinstance(self.schedule, str) else dict(self.schedule)
         name = self.schedule if isinstance(self.schedule, str) else arguments.pop("name", None)
         if name == "constant" and not arguments:
@@ -152,46 +158,92 @@ class Optimizer:
         assert rate is not None
         return _call(schedule, f"schedule {name!r}", {rate: self.learning_rate}, arguments)
 
+    @functools.cached_property
+    def least_squares(self) -> LevenbergMarquardt | None:
+        """The settings of a least-squares method, or None for an optimizer of Optax."""
+        if self.name not in LEAST_SQUARES:
+            return None
+        method = LEAST_SQUARES[self.name]
+        return _call(method, f"optimizer {self.name!r}", {}, self.arguments)
+
     def build(self) -> optax.GradientTransformationExtraArgs:
         """The Optax transformation."""
         searches = self.name == "lbfgs" and "linesearch" not in self.arguments
         optimizer = OPTIMIZERS[self.name]
         rate = _rate_parameter(optimizer, _STEP_RATES)
         assert rate is not None
-        made = _call(
+        transformation = _call(
             optimizer,
             f"optimizer {self.name!r}",
             {rate: None if searches else self.rate()},
             self.arguments,
         )
-        return optax.with_extra_args_support(made)
+        return optax.with_extra_args_support(transformation)
 
     def try_out(self) -> None:
-        """Make one update in the abstract: an argument of the wrong type is found here, not by the
-        first training.
-        """
-
-        def update(weight: jax.Array) -> Any:
-            made = self.build()
-            loss = jnp.vdot(weight, weight)
-            extra = {"value": loss, "grad": weight, "value_fn": lambda w: jnp.vdot(w, w)}
-            return made.update(weight, made.init(weight), weight, **extra)
-
+        """Trace one update, so that an argument of the wrong type is found before a training."""
+        if self.least_squares is not None:
+            return
         try:
-            jax.eval_shape(update, jax.ShapeDtypeStruct((2,), jnp.float32))
+            _trace_update(self.build())
         except Exception as error:
-            given, words = dict(self.arguments), str(error).strip().splitlines()
             scheduled = "" if self.schedule == "constant" else f" under {self.schedule}"
             raise UserError(
-                f"The arguments {given} of optimizer {self.name!r}{scheduled} do not work: "
-                f"{words[0] if words else type(error).__name__}."
+                f"The arguments {dict(self.arguments)} of optimizer {self.name!r}{scheduled} do "
+                f"not work: {_first_line(error)}."
             ) from None
 
 
-def as_optimizer(given: "Optimizer | str | Mapping[str, Any]") -> Optimizer:
-    """An optimizer, its name, or its fields by name, as an optimizer."""
-    if isinstance(given, Optimizer):
+@dataclass(frozen=True)
+class Transformation:
+    """An Optax transformation passed to `train` as it is.
+
+    Two transformations are equal if they are the same object: reuse one object to reuse the
+    compiled program. Studies take named optimizers only, because a run must be hashable.
+    """
+
+    transformation: optax.GradientTransformation
+
+    least_squares: ClassVar[None] = None
+
+    def build(self) -> optax.GradientTransformationExtraArgs:
+        """The transformation, accepting the arguments of a line search."""
+        return optax.with_extra_args_support(self.transformation)
+
+    def try_out(self) -> None:
+        """Trace one update, so that a broken transformation is found before a training."""
+        try:
+            _trace_update(self.build())
+        except Exception as error:
+            raise UserError(
+                f"The transformation given as 'optimizer' does not work: {_first_line(error)}."
+            ) from None
+
+
+AnyOptimizer = Optimizer | str | Mapping[str, Any] | optax.GradientTransformation | Transformation
+"""All forms in which `train` accepts an optimizer."""
+
+
+def _trace_update(transformation: optax.GradientTransformationExtraArgs) -> None:
+    def update(weight: jax.Array) -> Any:
+        loss = jnp.vdot(weight, weight)
+        extra = {"value": loss, "grad": weight, "value_fn": lambda w: jnp.vdot(w, w)}
+        return transformation.update(weight, transformation.init(weight), weight, **extra)
+
+    jax.eval_shape(update, jax.ShapeDtypeStruct((2,), jnp.float32))
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def as_optimizer(given: AnyOptimizer) -> Optimizer | Transformation:
+    """The optimizer given as one, by name, by its fields, or as an Optax transformation."""
+    if isinstance(given, Optimizer | Transformation):
         return given
+    if isinstance(given, optax.GradientTransformation):
+        return Transformation(given)
     if isinstance(given, str):
         return Optimizer(given)
     if isinstance(given, Mapping):
@@ -200,16 +252,17 @@ def as_optimizer(given: "Optimizer | str | Mapping[str, Any]") -> Optimizer:
             if name not in known:
                 raise unknown("field of Optimizer", str(name), known)
         return Optimizer(**given)
-    raise must("'optimizer'", "an Optimizer, its name or its fields", given)
+    requirement = "an Optimizer, its name, its fields or an optax.GradientTransformation"
+    raise must("'optimizer'", requirement, given)
 
 
 def _at(rate: float | Schedule, step: Any) -> Any:
-    """The rate of a step, be it constant or scheduled."""
+    """The rate at a step, constant or scheduled."""
     return rate(step) if callable(rate) else rate
 
 
 def _with_step_keys(schedule: Mapping[str, Any]) -> dict[str, Any]:
-    """A schedule with the steps of a piecewise one as whole numbers, which files have as text."""
+    """The schedule with integer steps as keys of a piecewise one; in files they are text."""
 
     def keyed(value: Any) -> Any:
         if not isinstance(value, Mapping):
@@ -225,7 +278,7 @@ def _with_step_keys(schedule: Mapping[str, Any]) -> dict[str, Any]:
 def _call(
     function: Callable, what: str, given: Mapping[str, Any], arguments: Mapping[str, Any]
 ) -> Any:
-    """`function(**given, **arguments)` with arguments checked against its signature."""
+    """Call `function(**given, **arguments)` after checking arguments against its signature."""
     parameters = inspect.signature(function).parameters
     known = [name for name in parameters if name not in given]
     for name in arguments:
@@ -236,6 +289,8 @@ def _call(
             raise must(f"'{name}' of {what}", "given", None)
     try:
         return function(**given, **arguments)
+    except UserError:
+        raise
     except Exception as error:
         raise UserError(
             f"The arguments {dict(arguments)} of {what} do not work: {error}."

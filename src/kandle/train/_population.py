@@ -1,4 +1,4 @@
-"""Models in training that can be looked at, thinned out, and trained on."""
+"""Models in training that a search can inspect, discard, and train further."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -9,26 +9,27 @@ from jaxtyping import Float
 
 from kandle import kernels
 from kandle.nn import KAN
-from kandle.train._batch import chunks
+from kandle.train._batch import build_program, chunks
 from kandle.train._objective import Objective
-from kandle.train._optimizer import Optimizer
-from kandle.train._program import Program, State
+from kandle.train._optimizer import Optimizer, Transformation
+from kandle.train._program import State
+from kandle.train._solve import network_of, trainable
 
 
 class Population:
-    """Models of one shape and how far they are trained, for searches that end most of them early.
+    """Models of one shape in training, for searches that discard most of them early.
 
-    A model that is kept goes on exactly as if it had been trained without a stop.
+    The remaining models train exactly as if they had never been interrupted.
 
     Args:
-        models: the networks to start from, equal in all but their weights.
+        models: initialized networks that differ only in their weights.
         data: the arrays that the objective reads.
         objective: what is minimised.
-        optimizer: how weights are updated.
-        backend: of the kernels; None is the best here.
+        optimizer: the update rule.
+        backend: of the kernels; None selects the default.
 
     Attributes:
-        steps: updates made so far.
+        steps: number of updates so far.
     """
 
     def __init__(
@@ -37,12 +38,13 @@ class Population:
         data: Mapping[str, np.ndarray],
         objective: Objective,
         *,
-        optimizer: Optimizer = Optimizer(),  # noqa: B008 (frozen)
+        optimizer: Optimizer | Transformation = Optimizer(),  # noqa: B008 (frozen)
         backend: str | None = None,
     ):
         checked = kernels.check_backend(backend)
         self.steps = 0
-        self._program = Program.of(models[0], objective, optimizer, checked)
+        models = [trainable(objective, model) for model in models]
+        self._program = build_program(models[0], objective, optimizer, checked)
         self._data = {name: jnp.asarray(data[name]) for name in objective.arrays}
         self._state: State = self._program.start(models, self._data)
 
@@ -52,7 +54,10 @@ class Population:
     def advance(
         self, steps: int, report: Callable[[int, np.ndarray], None] | None = None
     ) -> Float[np.ndarray, "steps P"]:
-        """Make updates; the loss before each. `report(steps made, losses)` is called on the way."""
+        """Train for `steps` updates and return the loss before each.
+
+        `report(steps so far, losses)` is called about twice per second.
+        """
         losses = []
         for done, state, part in chunks(self._program, self._state, self._data, steps, ()):
             self._state = state
@@ -63,15 +68,15 @@ class Population:
         return np.concatenate(losses)
 
     def losses(self, data: Mapping[str, np.ndarray]) -> Float[np.ndarray, " P"]:
-        """The objective of every model as it is now, on other data than it is trained on."""
+        """The current loss of every model on other data, such as validation rows."""
         given = {name: jnp.asarray(data[name]) for name in self._program.objective.arrays}
         return np.asarray(self._program.losses(self._state, given))
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Go on with these models alone, in this order."""
+        """Discard all models but these, and put them in this order."""
         chosen = np.asarray(rows)
         self._state = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[chosen]), self._state)
 
     def models(self) -> list[KAN]:
-        """The networks as they are now."""
-        return [self._program.model(row) for row in np.asarray(self._state.weights)]
+        """The networks with their current weights."""
+        return [network_of(self._program.model(row)) for row in np.asarray(self._state.weights)]

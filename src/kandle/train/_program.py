@@ -1,8 +1,8 @@
-"""The compiled training program: some steps of many models of one shape.
+"""The compiled training program: a number of steps of many models of one shape.
 
 A model's weights are one row of a matrix, so an optimizer's update is one elementwise operation.
-Data, weights and the number of steps are arguments; only what shapes the computation is static. One
-compilation thus serves every problem of a kind, every scheme, exponent and seed.
+Data, weights and the number of steps are arguments, and only shapes and settings are static. One
+compilation therefore serves all problems of a kind, schemes, exponents and seeds.
 """
 
 import functools
@@ -15,25 +15,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from kandle.nn import KAN
 from kandle.train._objective import Data, Objective, Weights
-from kandle.train._optimizer import Optimizer
+from kandle.train._optimizer import Optimizer, Transformation
+from kandle.train._solve import TRAJECTORY, Solve
 
-# Losses that one call can return: the most steps it can take.
+# The largest number of steps per call: the call returns an array of that many losses.
 LONGEST = 512
 
 _traces = 0
 
 
 def trace_count() -> int:
-    """How often a training program was traced in this process, hence compiled."""
+    """How many training programs were traced, and therefore compiled, in this process."""
     return _traces
 
 
 class State(NamedTuple):
-    """What changes from step to step, with a leading model axis everywhere."""
+    """What a step updates. All arrays have a leading model axis."""
 
     weights: Float[Array, "P n"]
     optimizer: Any
@@ -42,28 +43,41 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Program:
-    """What is static about a training: two equal ones share their compiled code."""
+    """The static part of a training: equal programs share their compiled code."""
 
-    structure: Any  # the models' tree structure, with their bases, residual and backend
+    structure: Any  # the models' tree structure, including bases, residual and backend
     shapes: tuple[tuple[int, ...], ...]
     objective: Objective
-    optimizer: Optimizer
+    optimizer: Optimizer | Transformation
     backend: str
 
+    first_chunk = 16  # steps until the time per step is first measured
+
     @classmethod
-    def of(cls, model: KAN, objective: Objective, optimizer: Optimizer, backend: str) -> "Program":
+    def of(
+        cls,
+        model: KAN,
+        objective: Objective,
+        optimizer: Optimizer | Transformation,
+        backend: str,
+    ) -> "Program":
+        """The program for models like this one."""
         leaves, structure = jax.tree.flatten(model)
         return cls(structure, tuple(leaf.shape for leaf in leaves), objective, optimizer, backend)
 
-    def model(self, weights: Float[Array, " n"]) -> KAN:
-        """The model whose weights are this vector."""
+    def model(self, weights: Float[ArrayLike, " n"]) -> Any:
+        """The model with these weights."""
         ends = np.cumsum([math.prod(shape) for shape in self.shapes])
-        parts = jnp.split(weights, ends[:-1])
+        parts = jnp.split(jnp.asarray(weights), ends[:-1])
         leaves = [part.reshape(s) for part, s in zip(parts, self.shapes, strict=True)]
         return jax.tree.unflatten(self.structure, leaves)
 
-    def start(self, models: Sequence[KAN], data: Data) -> State:
-        """The state before the first step."""
+    def start(self, models: Sequence[KAN], data: Data, previous: State | None = None) -> State:
+        """The state before the first step.
+
+        If the models were refined from those of a previous state, attention weights carry over,
+        and the optimizer's state starts anew.
+        """
         rows = [np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(m)]) for m in models]
         weights = jnp.asarray(np.stack(rows))
         optimizer = _initial(self, weights)
@@ -71,20 +85,24 @@ class Program:
             kind: jnp.broadcast_to(alpha, (len(models), *alpha.shape)).copy()
             for kind, alpha in self.objective.start(data).items()
         }
-        return State(weights, optimizer, rba)
+        return State(weights, optimizer, rba if previous is None else previous.rba)
 
     def advance(
         self, state: State, data: Data, steps: int
     ) -> tuple[State, Float[Array, "steps P"]]:
-        """The state `steps` later, and the loss before each of those updates.
+        """The state after `steps` updates, and the loss before each of them.
 
-        The memory of the given state is reused: it must not be used again.
+        The given state is donated: its memory is reused, so it must not be read again.
         """
         state, losses = _advance(self, state, data, np.int32(steps))
         return state, losses[:steps]
 
+    def residuals(self, state: State, points: Array) -> Float[Array, "P M q"]:
+        """The residual of a PDE for every model at any points."""
+        return _residuals(self, state.weights, points)
+
     def losses(self, state: State, data: Data) -> Float[Array, " P"]:
-        """The objective of every model as it is, on any data."""
+        """The loss of every model on any data, without an update."""
         return _losses(self, state.weights, data)
 
 
@@ -95,6 +113,18 @@ def _losses(program: Program, weights: Float[Array, "P n"], data: Data) -> Float
         return program.objective.loss(model, data, rba, program.backend)[0]
 
     return _over_models(loss, program.backend)(weights)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _residuals(program: Program, weights: Array, points: Array) -> Float[Array, "P M q"]:
+    assert isinstance(program.objective, Solve)
+    equation, solve = program.objective.groups[0], program.objective
+
+    def residual(weights: Array) -> Array:
+        r = solve.residual(equation, program.model(weights), {"collocation": points})
+        return r.reshape(len(points), -1)
+
+    return _over_models(residual, program.backend)(weights)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -113,17 +143,26 @@ def _advance(program: Program, state: State, data: Data, steps: Array):
     def body(i, carry):
         state, losses = carry
         state, loss = step(state)
-        return state, losses.at[i].set(loss)
+        return _recorded(state, i), losses.at[i].set(loss)
 
     losses = jnp.full((LONGEST, len(state.weights)), jnp.nan, state.weights.dtype)
     return jax.lax.fori_loop(0, steps, body, (state, losses))
 
 
-def _over_models(step: Callable, backend: str) -> Callable:
-    """The step of all models: at once, where that pays.
+def _recorded(state: State, i: Array) -> State:
+    """The state with the coefficients of a PDE, the last of the weights, noted after step i."""
+    if TRAJECTORY not in state.rba:
+        return state
+    trajectory = state.rba[TRAJECTORY]  # (P, LONGEST, n)
+    now = state.weights[:, -trajectory.shape[-1] :]
+    return state._replace(rba={**state.rba, TRAJECTORY: trajectory.at[:, i].set(now)})
 
-    The native kernels and accelerators gain from a batch. XLA's matrix products on a CPU lose: with
-    a batch axis they do not reach its fast routines, so there the models take turns.
+
+def _over_models(step: Callable, backend: str) -> Callable:
+    """The step of all models, batched where that is faster.
+
+    Native kernels and accelerators gain from batching. XLA's matrix products on a CPU do not: with
+    a batch axis they miss its fast routines, so there the models are updated one by one.
     """
     if backend == "native" or jax.default_backend() != "cpu":
         return jax.vmap(step)
@@ -145,7 +184,7 @@ def _step(
         gradient,
         optimizer_state,
         weights,
-        # For those that search along a line: the same objective, with this step's weights.
+        # Line searches evaluate the same objective, with this step's attention weights.
         value=loss,
         grad=gradient,
         value_fn=lambda weights: objective(weights)[0],

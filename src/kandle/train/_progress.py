@@ -1,4 +1,4 @@
-"""Progress of a long training, for a person who is watching."""
+"""The progress bar of a long training."""
 
 import math
 import sys
@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-# progress(done_steps, total_steps, losses): after every chunk of steps, with the models' losses.
+# progress(steps done, total steps, losses of the models), called after every chunk of steps.
 Progress = Callable[[int, int, np.ndarray], None]
 
-# A training that would be over before a bar is read needs none; how long it will take is known
-# once compilation and the first steps are over.
+# Seconds: show a bar only for trainings estimated to take longer than `_LONG`, and estimate only
+# after `_SETTLED`, when compilation is over.
 _LONG, _SETTLED = 3.0, 1.0
 
 
 class Bar:
-    """A bar with loss and steps a second, on a terminal, once a training turns out to be long."""
+    """A bar with loss and steps per second, shown once a training turns out to be long."""
 
     def __init__(self):
         self._started = time.monotonic()
@@ -59,5 +59,5 @@ class Bar:
 
 
 def watched() -> bool:
-    """Whether a person would see a bar."""
+    """Whether standard error is a terminal, where a bar can be shown."""
     return sys.stderr is not None and sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""Residual-based attention: a weight for every point, larger where the residual is (Eq. C13)."""
+"""Residual-based attention: point weights that grow where the residual is large (Eq. C13)."""
 
 import functools
 from typing import Literal
@@ -18,12 +18,12 @@ GAMMA, ETA = 0.999, 0.01
 def attend(
     r: Float[Array, " N"], alpha: Float[Array, " N"] | None, variant: Variant, backend: str
 ) -> tuple[Float[Array, ""], Float[Array, " N"] | None]:
-    """One sum of the loss (Eq. C12) and the weights of the next step (Eq. C13).
+    """One term of the loss (Eq. C12) and the weights of the next step (Eq. C13).
 
         L = 1/N Σ_i |α_i r_i|²,    α_i ← γ α_i + η |r_i| / max_j |r_j|
 
-    "text" weights with the α of the step before, constants in this one. "published" updates first,
-    weights with the new α and lets the gradient flow through it. "off" has no weights.
+    "text" uses the α of the previous step, as constants. "published" updates α first, uses the new
+    values and differentiates through them. "off" uses no weights.
 
     Args:
         r: residuals of one kind.
@@ -41,10 +41,10 @@ def _mean_square(r: Array, backend: str) -> Array:
 
 
 def share(r: Float[Array, " N"], backend: str) -> Float[Array, " N"]:
-    """|r_i| / max_j |r_j|, zero where all residuals are.
+    """|r_i| / max_j |r_j|, or zero if all residuals are zero.
 
-    Its gradient is the usual one, written out so that the sum over points in it, from the maximum
-    that they all share, is the kernels' sum too: its last bits do not depend on the batch.
+    The gradient is written out so that its sum over points, which comes from the shared maximum,
+    is computed by `kernels.total`: its last bits must not depend on the batch.
     """
     return _share(r, backend)
 
@@ -55,10 +55,10 @@ def _share(r: Array, backend: str) -> Array:
 
 
 def _inverse(largest: Array) -> Array:
-    """1 / largest, 0 if there is no residual at all.
+    """1 / largest, or 0 if all residuals are zero.
 
-    Multiplied with, never divided by: XLA turns a quotient by a shared number into such a product
-    for some batch sizes and not for others.
+    Multiply by this rather than dividing: XLA rewrites a quotient by a shared number as such a
+    product for some batch sizes only, which changes the last bits.
     """
     return jnp.where(largest == 0, 0.0, 1.0 / jnp.where(largest == 0, 1.0, largest))
 
@@ -72,7 +72,7 @@ def _share_backward(backend: str, r: Array, cotangent: Array):
     largest = jnp.max(size)
     inverse = _inverse(largest)
     at_largest = size == largest
-    # Where several points share the maximum, each carries its part of the derivative.
+    # Points that tie for the maximum share its derivative equally.
     ties = jnp.sum(at_largest, dtype=r.dtype)
     through_largest = kernels.total(cotangent * size, backend) * inverse / ties
     slope = cotangent - jnp.where(at_largest, through_largest, 0.0)

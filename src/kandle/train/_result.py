@@ -1,10 +1,11 @@
-"""What a training takes and what comes out of it."""
+"""The members of a training and their results."""
 
 import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from kandle import init
 from kandle._seed import check_seed
@@ -13,11 +14,11 @@ from kandle.nn import KAN
 
 @dataclass(frozen=True)
 class Member:
-    """One model of a training: how it starts. The data do not depend on it.
+    """One model of a training: its initialization. All members see the same data.
 
     Args:
-        scheme: of `kandle.init`, or its name.
-        seed: of the weights.
+        scheme: a scheme of `kandle.init`, or its name.
+        seed: seed of the weights.
     """
 
     scheme: init.Scheme | str
@@ -30,22 +31,24 @@ class Member:
 
 @dataclass
 class Result:
-    """The outcome of training one model; one that diverged is a result too.
+    """The outcome of training one model, whether it converged or diverged.
 
     Attributes:
-        status: "ok", or "diverged" where the loss stopped being finite.
-        diverged_at: the first step with a loss that is not finite, None if there was none.
+        status: "ok", or "diverged" if the loss became infinite or NaN.
+        diverged_at: the first step with a loss that is not finite, or None.
         loss: the loss before the last update.
         l2: relative L² error on the evaluation grid, after the last update.
-        l2_robust: median relative error there.
+        l2_robust: median relative error on the same grid.
         test_mse: mean squared error on held-out samples.
-        curve_steps: steps, counted from 1; step s is the s-th update.
-        curve_loss: the loss before each of those updates.
-        wall_s: this model's share of the time that its batch took, in seconds.
-        model: the trained network, if it was asked for.
-        extra: whatever a checkpoint's hook put there.
+        curve_steps: the recorded steps; step s is the s-th update, counted from 1.
+        curve_loss: the loss before each of these updates.
+        wall_s: wall time of the batch divided by its number of models, in seconds.
+        model: the trained network if `keep_weights`, else None.
+        extra: values stored by the checkpoint hook.
+        coefficients: trained coefficients of a PDE by name, after the last update.
+        curve_coefficients: the same after each of the recorded steps.
 
-    Numbers that do not exist, or do not any more, are NaN.
+    Errors that the problem does not define, or that a diverged model lacks, are NaN.
     """
 
     status: Literal["ok", "diverged"]
@@ -54,23 +57,25 @@ class Result:
     l2: float
     l2_robust: float
     test_mse: float
-    curve_steps: np.ndarray
-    curve_loss: np.ndarray
+    curve_steps: Int[np.ndarray, " recorded"]
+    curve_loss: Float[np.ndarray, " recorded"]
     wall_s: float = math.nan
     model: KAN | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+    coefficients: dict[str, float] = field(default_factory=dict)
+    curve_coefficients: dict[str, Float[np.ndarray, " recorded"]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One model on the way, as a checkpoint's hook sees it.
+    """One model during training, as passed to the checkpoint hook.
 
     Attributes:
-        index: the model's place among the members.
-        member: how it started.
-        model: the network after so many updates.
-        rba: the weights α of the PDE's points, `pde` and `bc`; empty for a function, or without.
-        extra: becomes `Result.extra`: what the hook puts here is kept.
+        index: the model's position among the members.
+        member: its initialization.
+        model: the network at the checkpoint.
+        rba: the attention weights α of a PDE's points, by kind (`pde`, `bc`); empty otherwise.
+        extra: becomes `Result.extra`; the hook may store values here.
     """
 
     index: int
@@ -80,13 +85,16 @@ class Checkpoint:
     extra: dict[str, Any]
 
 
-def curve_steps(steps: int, kind: str, points: int = 200) -> np.ndarray:
-    """The steps whose loss is kept: all, or about 200 log-spaced ones with the first and last."""
-    kept = np.arange(1, steps + 1)
+def curve_steps(steps: int, kind: str, points: int = 200) -> Int[np.ndarray, " recorded"]:
+    """The steps whose loss is recorded: all, or about 200 log-spaced ones with both ends.
+
+    >>> curve_steps(1000, "log", points=5)
+    array([   1,    6,   32,  178, 1000])
+    """
     if kind == "all" or steps <= points:
-        return kept
-    # Rounding merges the first of them, so more are laid out than are kept.
-    laid_out = points
-    while len(kept := np.unique(np.rint(np.geomspace(1, steps, laid_out)).astype(int))) < points:
-        laid_out += points // 10
-    return kept
+        return np.arange(1, steps + 1)
+    # Rounding merges the smallest steps, so the number of points before rounding must be larger.
+    spaced = points
+    while len(found := np.unique(np.rint(np.geomspace(1, steps, spaced)).astype(int))) < points:
+        spaced += max(1, points // 10)
+    return found

@@ -4,17 +4,16 @@ import itertools
 import numbers
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
 
 from kandle import init, kernels, problems
 from kandle._errors import must
-from kandle.estimators import FitSettings
-from kandle.estimators._table import check_rows
 from kandle.nn import KAN
-from kandle.problems import Table
+from kandle.tabular import Table
+from kandle.tabular._fit_table import split
 from kandle.train import Optimizer, Population, objective
 from kandle.tune._budget import Budget, parse_budget
 from kandle.tune._clock import Clock
@@ -65,14 +64,14 @@ def tune(
             a time turns out to be too short on the way, what is left of the search is shortened
             (`Tuned.cut`).
         alphas, betas: the exponents to choose from.
-        optimizer: how weights are updated; None is Adam at 1e-3, and for a `Table` what
-            `kandle fit` and the estimators train with.
+        optimizer: how weights are updated; None is Adam at 1e-3, and for a `Table` at 1e-2,
+            falling to zero along a cosine.
         rba, backend: as for `kandle.train.train`.
         progress: called with (model-steps done, of how many, best training loss).
     """
     problem = problems.get(problem)
     if isinstance(problem, Table):
-        check_rows(problem)
+        split(len(problem), problem.seed, problem.test_fraction, problem.name)  # or too few rows
     _check_domain(problem)
     steps = _whole("steps", problem.default_steps if steps is None else steps)
     seeds = _whole("seeds", seeds)
@@ -87,7 +86,7 @@ def tune(
     optimizer = _optimizer(problem, steps, optimizer)
 
     backend = kernels.check_backend(backend)
-    parts, aim = _parts(problem), objective(problem, rba)
+    parts, aim = _parts(problem), objective(cast(Any, problem), rba)
 
     def racers(alive: Sequence[int], seed: int) -> Racers:
         data, held_out = parts(seed)
@@ -154,7 +153,9 @@ def _optimizer(problem: Any, steps: int, given: Optimizer | None) -> Optimizer:
     """Exponents are for a task, and how it is trained is a part of it: a table as by a fit."""
     if given is not None:
         return given
-    return FitSettings(steps=steps).optimizer() if isinstance(problem, Table) else Optimizer()
+    if not isinstance(problem, Table):
+        return Optimizer()
+    return Optimizer("adam", 1e-2, {"name": "cosine_decay", "decay_steps": steps})
 
 
 def _whole(name: str, given: Any) -> int:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Collection
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -39,14 +40,14 @@ def _plotly() -> str:
     return get_plotlyjs()
 
 
-def explore(store: str | Path, out: str | Path) -> Path:
-    """Write the explorer of a store to `out`."""
+def explore(store: str | Path, out: str | Path, plain_studies: Collection[str] = ()) -> Path:
+    """Write the explorer of a store to `out`; `plain_studies` as for `payload`."""
     out = Path(out)
     if out.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"The explorer's file must end in .html. Got {str(out)!r} instead.")
     _plotly()  # before the work, if it is missing
     with open_store(store) as opened:
-        data = payload(opened.frame(), opened.curves, opened.spectra)
+        data = payload(opened.frame(), opened.curves, opened.spectra, plain_studies)
     if not data["studies"]:
         raise UserError(f"The store {store} holds no runs that can be shown.")
     text = page(data)

@@ -1,6 +1,6 @@
-"""What the page knows: cells, median runs' curves, spectra and win rates of every study."""
+"""The data of the page: cells, curves of median runs, spectra and win rates of every study."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,21 +34,26 @@ Curves = Callable[[list[str]], Mapping[str, Curve]]
 Spectra = Callable[[list[str]], Mapping[str, list[Spectrum]]]
 
 
-def payload(runs: pd.DataFrame, curves: Curves, spectra: Spectra) -> dict[str, Any]:
-    """Everything to be shown, as plain values; `curves` and `spectra` are asked in batches."""
-    parts = [_study(name, part, curves, spectra) for name, part in _parts(runs)]
+def payload(
+    runs: pd.DataFrame, curves: Curves, spectra: Spectra, plain_studies: Collection[str] = ()
+) -> dict[str, Any]:
+    """Everything the page shows, as plain values; `curves` and `spectra` are queried in batches.
+
+    Variants of a scheme (its gain, say) are shown as schemes of their own, except in
+    `plain_studies`, where only the variant with the most runs is shown.
+    """
+    parts = [_study(name, part, curves, spectra) for name, part in _parts(runs, plain_studies)]
     studies = [p for p in parts if p is not None]
     schemes = {name: _names.scheme(name) for study in studies for name in study["schemes"]}
     return {"schemes": _names.SCHEMES | schemes, "studies": studies}
 
 
-def _parts(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Studies by name; one with constant and scheduled rates is shown as two.
-
-    In a user's own study the variants of a scheme are schemes of their own.
-    """
+def _parts(
+    runs: pd.DataFrame, plain_studies: Collection[str]
+) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Studies by name; one with constant and scheduled rates is shown as two."""
     for name, study in runs.groupby("study", sort=False):
-        if name not in _names.BUILT_IN:
+        if name not in plain_studies:
             study = variants_apart(study)
         scheduled = study["schedule"].ne("constant")
         if scheduled.any() and not scheduled.all():

@@ -102,7 +102,7 @@
     options($("first"), schemes, schemes.some(([value]) => value === state.first) ? state.first : schemes.at(-1)[0]);
     options($("second"), schemes, state.second);
     const seeds = `${s.seeds} seed${s.seeds === 1 ? "" : "s"}`;
-    const left = s.left_out.length ? ` Left out, as trained otherwise: ${s.left_out.join("; ")}.` : "";
+    const left = s.left_out.length ? ` Excluded (different training settings): ${s.left_out.join("; ")}.` : "";
     $("summary").textContent = `${s.runs.toLocaleString("en")} runs of ${s.name}, up to ${seeds}, ` +
       `${s.steps.map((n) => n.toLocaleString("en")).join(", ")} steps${s.shortened ? " (training was shortened)" : ""}. A cell shows the run whose loss is nearest the median.${left}`;
     const region = s.regions[state.searched];
@@ -189,7 +189,11 @@
     }));
     const seen = z.flat().filter((v) => v !== null);
     // Beyond three decades a ratio is simply much better (blue) or much worse (red).
-    const reach = Math.min(3, Math.max(0.1, ...seen.map(Math.abs))), [low, high] = [Math.min(...seen), Math.max(...seen)];
+    const reach = Math.min(3, Math.max(0.1, ...seen.map(Math.abs)));
+    // A few extreme cells must not use up the colours: the scale ends at the 2nd and 98th percentile.
+    const sorted = Float64Array.from(seen).sort(), at = (share) => sorted[Math.round(share * (sorted.length - 1))];
+    const [low, high] = [at(0.02), at(0.98)];
+    const clipped = !ratio && seen.length > 0 && (sorted[0] < low || sorted[sorted.length - 1] > high);
     const range = !seen.length ? [0, 1] : ratio ? [-reach, reach] : [low, Math.max(high, low + 1e-9)];
     const ticks = decades(range);
     const narrow = $("heatmap").clientWidth < 600, lines = tiles.cells.length;
@@ -198,7 +202,7 @@
     const map = {
       type: "heatmap", z, text, hoverinfo: "text", hoverongaps: false, xgap: narrow ? 0 : 1, ygap: narrow ? 0 : 1, zmin: range[0], zmax: range[1],
       colorscale: ratio ? "RdBu" : "Viridis",
-      colorbar: { title: { text: METRICS[state.metric], side: narrow ? "top" : "right" }, tickvals: ticks, ticktext: ticks.map((t) => `1e${t}`), thickness: 12, ...(narrow ? { orientation: "h", y: -0.13, yanchor: "top", len: 1 } : {}) },
+      colorbar: { title: { text: METRICS[state.metric] + (clipped ? " (extremes clipped)" : ""), side: narrow ? "top" : "right" }, tickvals: ticks, ticktext: ticks.map((t) => `1e${t}`), thickness: 12, ...(narrow ? { orientation: "h", y: -0.13, yanchor: "top", len: 1 } : {}) },
     };
     const crosses = { type: "scatter", mode: "markers", ...marks, hoverinfo: "text", marker: { symbol: "x-thin", size: 7, line: { width: 1.5, color: "#d1495b" } } };
     const size = narrow ? 9 : 12;

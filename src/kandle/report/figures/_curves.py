@@ -1,19 +1,20 @@
-"""Figures 1, 2, E1, E2: training loss, mean and standard error over seeds, small above large."""
+"""Loss curves: mean and standard error over seeds, one row of panels per architecture."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from kandle._errors import UserError
 from kandle.analysis import MeanCurve, finished, fixed_exponents, mean_curve, trained_alike
 from kandle.report import _names
 from kandle.report._load import Data
 from kandle.report.figures._remarks import remarks
-from kandle.report.figures._style import SCHEMES, decades, new_figure, remark, say, style
+from kandle.report.figures._style import decades, line_style, new_figure, remark, say, style
 
-_ORDER = ("baseline", "lecun-numerical", "glorot", "power-law")
+Shape = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -31,28 +32,39 @@ class CurveGrid:
 
     rows: tuple[tuple[CurvePanel, ...], ...]
     remark: str
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 def curve_grid(
-    data: Data, problems: Sequence[str], *, scheduled: bool, steps: int | None
+    data: Data,
+    problems: Sequence[str],
+    *,
+    sizes: Mapping[str, Shape],
+    schemes: Sequence[str],
+    pair: tuple[float, float],
+    scheduled: bool,
+    steps: int | None = None,
+    seeds: int | None = None,
 ) -> CurveGrid:
-    """Mean loss at every step over the finished runs of each scheme, problem and size."""
+    """Mean loss at every step over the finished runs of each scheme, problem and architecture.
+
+    `sizes` are architectures (G, width, depth) by name, `pair` the exponents that represent the
+    power law. `steps` and `seeds` are those of the paper, if the figure is one of the paper.
+    """
     runs = data.runs
     runs = runs[runs["schedule"].ne("constant") == scheduled]
-    runs = fixed_exponents(runs, _names.POWER_LAW)
-    choice = trained_alike(runs)
+    choice = trained_alike(fixed_exponents(runs, pair))
     runs, left_out = _of_one_length(choice.runs)
     left_out = (*left_out, *choice.left_out)
     rows, used = [], []
-    for size, shape in (("small", _names.SMALL), ("large", _names.LARGE)):
-        sized = runs[(runs["G"] == shape["G"]) & (runs["width"] == shape["width"])]
-        sized = sized[sized["depth"] == shape["depth"]]
+    for size, (G, width, depth) in sizes.items():
+        sized = runs[runs["G"].eq(G) & runs["width"].eq(width) & runs["depth"].eq(depth)]
         used.append(sized)
         row = []
         for problem in problems:
             done = finished(sized[sized["problem"].eq(problem)])
             curves = {}
-            for scheme in _ORDER:
+            for scheme in schemes:
                 wanted = done.loc[done["scheme"].eq(scheme), "identity"]
                 found = mean_curve([data.curves[i] for i in wanted if i in data.curves])
                 if found is not None:
@@ -60,8 +72,8 @@ def curve_grid(
             row.append(CurvePanel(_names.problem(problem), size, curves))
         rows.append(tuple(row))
     shown = runs[runs.index.isin([i for part in used for i in part.index])]
-    told = remarks(shown, steps=steps, seeds=5, left_out=left_out)
-    return CurveGrid(tuple(rows), told)
+    note = remarks(shown, steps=steps, seeds=seeds, left_out=left_out)
+    return CurveGrid(tuple(rows), note, {s: _names.scheme_at(s, pair) for s in schemes})
 
 
 def _of_one_length(runs: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -77,12 +89,15 @@ def _with_runs(grid: CurveGrid) -> CurveGrid:
     sizes = [i for i, row in enumerate(grid.rows) if any(p.curves for p in row)]
     problems = [j for j in range(len(grid.rows[0])) if any(row[j].curves for row in grid.rows)]
     if not sizes:
-        return grid
+        raise UserError(
+            "These runs have no loss curves of the problems, architectures and schemes that this "
+            "figure shows, so there is nothing to draw."
+        )
     absent = [row[0].size for i, row in enumerate(grid.rows) if i not in sizes]
     absent += [p.title for j, p in enumerate(grid.rows[0]) if j not in problems]
     told = [f"no runs of {', '.join(absent)}"] if absent else []
     rows = tuple(tuple(grid.rows[i][j] for j in problems) for i in sizes)
-    return CurveGrid(rows, "; ".join(filter(None, [grid.remark, *told])))
+    return CurveGrid(rows, "; ".join(filter(None, [grid.remark, *told])), grid.labels)
 
 
 def draw_curves(grid: CurveGrid) -> Figure:
@@ -93,6 +108,7 @@ def draw_curves(grid: CurveGrid) -> Figure:
         count = len(grid.rows)
         figure = new_figure((0.45 if columns > 3 else 0.65) + 1.225 * count)
         axes = figure.subplots(count, columns, sharex=True, sharey="col", squeeze=False)
+        order = list(dict.fromkeys(s for row in grid.rows for panel in row for s in panel.curves))
         shown: dict[str, Line2D] = {}
         for i, row in enumerate(grid.rows):
             for j, panel in enumerate(row):
@@ -105,7 +121,7 @@ def draw_curves(grid: CurveGrid) -> Figure:
                 if not panel.curves:
                     say(ax, "no runs")
                 for scheme, curve in panel.curves.items():
-                    colour, dashes = SCHEMES[scheme]
+                    colour, dashes = line_style(scheme, order.index(scheme))
                     x = curve.steps
                     (line,) = ax.plot(x, curve.mean, color=colour, ls=dashes, lw=0.9)
                     low, high = curve.mean - curve.error, curve.mean + curve.error
@@ -122,10 +138,9 @@ def draw_curves(grid: CurveGrid) -> Figure:
             left, *_, right = ax.get_xticklabels()
             left.set_ha("left")
             right.set_ha("right")
-        order = [s for s in _ORDER if s in shown]
         figure.legend(
             [shown[s] for s in order],
-            [_names.scheme(s) for s in order],
+            [grid.labels.get(s, _names.scheme(s)) for s in order],
             loc="outside upper center",
             ncols=len(order) or 1,
             handlelength=2.6,

@@ -1,13 +1,13 @@
-"""Figures N7, N8: spectra for every exponent pair of the power law, start, middle and end."""
+"""Kernel spectra for every exponent pair of the power law: first, middle and last checkpoint."""
 
 from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
+from kandle._errors import UserError
 from kandle.analysis import trained_alike
-from kandle.report import _names
 from kandle.report._load import Data
-from kandle.report.figures._remarks import STEPS, of, remarks
+from kandle.report.figures._remarks import of, remarks
 from kandle.report.figures._spectra import SpectrumPanel, draw_panel, legend, panel
 from kandle.report.figures._style import WIDTH, decades, new_figure, style
 
@@ -22,10 +22,21 @@ class ExponentGrid:
     remark: str
 
 
-def exponent_grid(data: Data, problem: str, block: str) -> ExponentGrid:
-    """First, middle and last checkpoint of one kernel block for all pairs, large architecture."""
+def exponent_grid(
+    data: Data,
+    problem: str,
+    block: str,
+    *,
+    shape: tuple[int, int, int],
+    steps: int | None = None,
+    pairs: int | None = None,
+) -> ExponentGrid:
+    """First, middle and last checkpoint of one kernel block for all pairs on one architecture.
+
+    `steps` and `pairs` are what the paper has, if the figure is one of the paper.
+    """
     runs = data.runs[data.runs["problem"].eq(problem) & data.runs["scheme"].eq("power-law")]
-    for name, value in _names.LARGE.items():
+    for name, value in zip(("G", "width", "depth"), shape, strict=True):
         runs = runs[runs[name].eq(value)]
     choice = trained_alike(runs)
     runs = choice.runs
@@ -38,15 +49,15 @@ def exponent_grid(data: Data, problem: str, block: str) -> ExponentGrid:
             status = str(own["status"].iloc[0]) if len(own) else ""
             whole = panel("", list(found), block, status)
             panels[alpha, beta] = _three(whole)
-    pairs = len(runs.drop_duplicates(["alpha", "beta"]))
-    told = remarks(
+    shown = len(runs.drop_duplicates(["alpha", "beta"]))
+    note = remarks(
         runs,
-        steps=STEPS["function" if block == "ntk" else "pde"],
+        steps=steps,
         unfinished=False,
-        shows=of(pairs, 81, "exponent pairs"),
+        shows=of(shown, pairs, "exponent pairs"),
         left_out=choice.left_out,
     )
-    return ExponentGrid(alphas, betas, panels, told)
+    return ExponentGrid(alphas, betas, panels, note)
 
 
 def _three(whole: SpectrumPanel) -> SpectrumPanel:
@@ -58,6 +69,8 @@ def _three(whole: SpectrumPanel) -> SpectrumPanel:
 
 def draw_exponents(grid: ExponentGrid) -> Figure:
     """α across, β up; every panel on the same scales."""
+    if not any(panel.spectra for panel in grid.panels.values()):
+        raise UserError("These runs have no kernel spectra over exponents: nothing to draw.")
     with style():
         rows, columns = max(len(grid.betas), 1), max(len(grid.alphas), 1)
         width = WIDTH + 1.0

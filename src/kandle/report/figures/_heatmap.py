@@ -1,4 +1,4 @@
-"""Figures D1-D7 and the supplement's: loss over the exponents, one heatmap an architecture."""
+"""Loss over the exponents of the power law, one heatmap per architecture."""
 
 from dataclasses import dataclass
 
@@ -20,6 +20,7 @@ from kandle.report.figures._style import (
     DIVERGED,
     INK,
     MISSING,
+    label_log_ticks,
     new_figure,
     style,
     wrapped,
@@ -53,24 +54,39 @@ class HeatmapGrid:
 
 
 def heatmap_grid(
-    runs: pd.DataFrame, problem: str, grid: int, *, metric: str = "loss", steps: int | None = None
+    runs: pd.DataFrame,
+    problem: str,
+    grid: int,
+    *,
+    metric: str = "loss",
+    steps: int | None = None,
+    seeds: int | None = None,
+    pairs: int | None = None,
+    architectures: int | None = None,
 ) -> HeatmapGrid:
     """The nearest-to-median result of every exponent pair and architecture.
 
-    `steps` is what the paper trained for, where the runs are of a study of the paper.
+    `steps`, `seeds`, `pairs` and `architectures` are what the paper has, if the runs are of one of
+    its studies.
     """
     power = runs[runs["scheme"].eq("power-law")]
     own = power[power["problem"].eq(problem) & power["G"].eq(grid)]
     if own.empty:
-        held = "; ".join(
+        available = "; ".join(
             f"{p} with G {', '.join(str(g) for g in sorted(part['G'].unique()))}"
             for p, part in power.groupby("problem", sort=False)
         )
         raise UserError(
-            f"There are no power-law runs of {problem!r} with G = {grid}. Held: {held or 'none'}."
+            f"There are no power-law runs of {problem!r} with G = {grid}. "
+            f"Available: {available or 'none'}."
         )
     choice = trained_alike(own)
     own = choice.runs
+    if min(own["alpha"].nunique(), own["beta"].nunique()) < 2:
+        raise UserError(
+            f"A heatmap needs at least two values of α and of β; {problem!r} with G = {grid} has "
+            f"{own['alpha'].nunique()} and {own['beta'].nunique()}."
+        )
     cells = representatives(own)
     alphas, betas = (tuple(sorted(own[c].unique())) for c in ("alpha", "beta"))
     widths, depths = (tuple(sorted(own[c].unique())) for c in ("width", "depth"))
@@ -85,12 +101,10 @@ def heatmap_grid(
         seen[_where(betas, tried["beta"]), _where(alphas, tried["alpha"])] = True
         panels[width, depth] = Heatmap(width, depth, values, seen)
     title = f"{_names.problem(problem)}, G = {grid}"
-    shows = []
-    if steps is not None:
-        pairs = len(own.drop_duplicates(["alpha", "beta"]))
-        shows = [*of(pairs, 81, "exponent pairs"), *of(len(panels), 24, "architectures")]
-    told = remarks(own, steps=steps, seeds=3, shows=shows, left_out=choice.left_out)
-    return HeatmapGrid(title, _METRICS[metric], alphas, betas, widths, depths, panels, told)
+    shown = len(own.drop_duplicates(["alpha", "beta"]))
+    shows = [*of(shown, pairs, "exponent pairs"), *of(len(panels), architectures, "architectures")]
+    note = remarks(own, steps=steps, seeds=seeds, shows=shows, left_out=choice.left_out)
+    return HeatmapGrid(title, _METRICS[metric], alphas, betas, widths, depths, panels, note)
 
 
 def _where(axis: tuple[float, ...], values: pd.Series) -> np.ndarray:
@@ -100,9 +114,10 @@ def _where(axis: tuple[float, ...], values: pd.Series) -> np.ndarray:
 def draw_heatmaps(grid: HeatmapGrid, *, own_scale: bool = False) -> Figure:
     """Rows width, columns depth, α across, β up; a ring on the best pair of each architecture.
 
-    With a shared scale colours compare across architectures; its upper end is the 98th percentile,
-    so that a few runaway cells do not use up the colours. With `own_scale` each panel uses all
-    colours, and its range stands above it.
+    With a shared scale colours compare across architectures. Its ends are the 2nd and 98th
+    percentile, so that a few extreme cells do not use up the colours; the colour bar marks clipped
+    ends with a triangle. With `own_scale` each panel uses all colours, and its range stands above
+    it.
     """
     with style():
         rows, columns = len(grid.widths), len(grid.depths)
@@ -135,6 +150,7 @@ def draw_heatmaps(grid: HeatmapGrid, *, own_scale: bool = False) -> Figure:
             mappable = ScalarMappable(shared, COLOUR_MAP)
             bar = figure.colorbar(mappable, ax=axes, extend=extend, shrink=0.6, aspect=30, pad=0.02)
             bar.set_label(grid.label)
+            label_log_ticks(bar.ax.yaxis, shared.vmin, shared.vmax)
             bar.outline.set_linewidth(0.4)  # type: ignore[attr-defined]
         told = f"Colours: {grid.label}, each panel on its own scale" if own_scale else ""
         figure.legend(
@@ -152,9 +168,11 @@ def _scale(values: np.ndarray, percentile: float = 98) -> tuple[LogNorm, str]:
     shown = values[np.isfinite(values) & (values > 0)]
     if shown.size == 0:
         return LogNorm(0.1, 1.0), "neither"
-    low, high = float(shown.min()), float(np.percentile(shown, percentile))
+    low, high = (float(np.percentile(shown, at)) for at in (100 - percentile, percentile))
     high = max(high, low * 1.01)
-    return LogNorm(low, high, clip=True), "max" if shown.max() > high else "neither"
+    below, above = shown.min() < low, shown.max() > high
+    extend = "both" if below and above else "min" if below else "max" if above else "neither"
+    return LogNorm(low, high, clip=True), extend
 
 
 def _nothing(grid: HeatmapGrid) -> tuple[np.ndarray, np.ndarray]:

@@ -6,12 +6,10 @@ import pandas as pd
 
 from kandle.analysis import finished
 
-STEPS = {"function": 2000, "pde": 5000}
 
-
-def of(count: int, whole: int, what: str) -> list[str]:
-    """`4 of 81 exponent pairs`; nothing where all are there."""
-    return [f"{count} of {whole} {what}"] if count < whole else []
+def of(count: int, whole: int | None, what: str) -> list[str]:
+    """`4 of 81 exponent pairs`; nothing if all are present or none are planned."""
+    return [f"{count} of {whole} {what}"] if whole is not None and count < whole else []
 
 
 def remarks(
@@ -41,6 +39,6 @@ def remarks(
         parts.append(f"{lost} of {len(runs)} runs did not finish and are left out")
     if left_out:
         more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
-        parts.append(f"left out, as trained otherwise: {left_out[0]}{more}")
+        parts.append(f"excluded (different training settings): {left_out[0]}{more}")
     told = "; ".join([*shows, *parts])
     return told[:1].upper() + told[1:]

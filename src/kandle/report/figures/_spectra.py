@@ -1,5 +1,6 @@
-"""Figures 3, 4, N1-N6: eigenvalue spectra of the tangent kernel along training, by scheme."""
+"""Eigenvalue spectra of the tangent kernel during training, by scheme."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,10 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from kandle._errors import UserError
 from kandle.analysis import fixed_exponents, trained_alike
 from kandle.report import _names
 from kandle.report._load import Data
-from kandle.report.figures._remarks import STEPS, remarks
+from kandle.report.figures._remarks import remarks
 from kandle.report.figures._style import (
     FINAL,
     INITIAL,
@@ -23,7 +25,6 @@ from kandle.report.figures._style import (
 )
 from kandle.store import Spectrum
 
-_ORDER = ("baseline", "lecun-numerical", "glorot", "power-law")
 _BLOCKS = {"ntk": "", "pde": "PDE residual", "bc": "Conditions"}
 
 
@@ -38,7 +39,7 @@ class SpectrumPanel:
 
 @dataclass(frozen=True)
 class SpectrumGrid:
-    """Rows of panels with a label each; the panels of a row share their scale."""
+    """Rows of panels with a label each."""
 
     rows: tuple[tuple[str, tuple[SpectrumPanel, ...]], ...]
     remark: str
@@ -51,41 +52,64 @@ def panel(title: str, spectra: list[Spectrum], block: str, status: str) -> Spect
     return SpectrumPanel(title, tuple(taken), note)
 
 
-def spectrum_grid(data: Data, problem: str, *, pde: bool) -> SpectrumGrid:
-    """Spectra of the large architecture under the four schemes; residual above conditions."""
+def spectrum_grid(
+    data: Data,
+    problem: str,
+    *,
+    shape: tuple[int, int, int],
+    schemes: Sequence[str],
+    pair: tuple[float, float],
+    pde: bool,
+    steps: int | None = None,
+) -> SpectrumGrid:
+    """Spectra of one architecture (G, width, depth) by scheme; residual above conditions."""
     runs = data.runs[data.runs["problem"].eq(problem)]
-    for name, value in _names.LARGE.items():
+    for name, value in zip(("G", "width", "depth"), shape, strict=True):
         runs = runs[runs[name].eq(value)]
-    choice = trained_alike(fixed_exponents(runs, _names.POWER_LAW))
+    choice = trained_alike(fixed_exponents(runs, pair))
     runs = choice.runs
     rows = []
     for block in ("pde", "bc") if pde else ("ntk",):
         panels = []
-        for scheme in _ORDER:
+        for scheme in schemes:
             own = runs[runs["scheme"].eq(scheme)].sort_values("seed")
             found = data.spectra.get(own["identity"].iloc[0], []) if len(own) else []
             status = str(own["status"].iloc[0]) if len(own) else ""
-            panels.append(panel(_names.scheme(scheme), list(found), block, status))
+            panels.append(panel(_names.scheme_at(scheme, pair), list(found), block, status))
         rows.append((_BLOCKS[block], tuple(panels)))
-    steps = STEPS["pde" if pde else "function"]
-    told = remarks(runs, steps=steps, unfinished=False, left_out=choice.left_out)
-    return SpectrumGrid(tuple(rows), told)
+    note = remarks(runs, steps=steps, unfinished=False, left_out=choice.left_out)
+    return SpectrumGrid(tuple(rows), note)
 
 
-def draw_spectra(grid: SpectrumGrid) -> Figure:
-    """Eigenvalue over index, both logarithmic."""
+def draw_spectra(grid: SpectrumGrid, *, shared_scale: bool = False) -> Figure:
+    """Eigenvalue over index, both logarithmic.
+
+    Each panel has its own scale, as in the paper, unless `shared_scale` gives the panels of a row
+    one scale, so that schemes compare.
+    """
+    if not any(panel.spectra for _, panels in grid.rows for panel in panels):
+        raise UserError(
+            "These runs have no kernel spectra of the problem, architecture and schemes that this "
+            "figure shows, so there is nothing to draw."
+        )
     with style():
         count = len(grid.rows)
         figure = new_figure(0.75 + 1.35 * count)
-        axes = figure.subplots(count, 4, sharex="row", sharey="row", squeeze=False)
+        axes = figure.subplots(
+            count,
+            len(grid.rows[0][1]),
+            sharex="row",
+            sharey="row" if shared_scale else False,
+            squeeze=False,
+        )
         for i, (label, panels) in enumerate(grid.rows):
             for j, spectrum in enumerate(panels):
                 ax = axes[i][j]
                 if i == 0:
-                    ax.set_title(spectrum.title)
+                    ax.set_title(spectrum.title, fontsize=6.5)
                 ax.set_xscale("log")
                 ax.set_yscale("log")
-                decades(ax.yaxis, 7)
+                decades(ax.yaxis, 7 if shared_scale else 5)
                 draw_panel(ax, spectrum)
                 ax.grid(True, which="major")
             axes[i][0].set_ylabel(f"{label}\neigenvalue" if label else "Eigenvalue")

@@ -5,6 +5,7 @@ Colours are Okabe and Ito's and Tol's, which people with any colour vision can t
 styles say the same a second time.
 """
 
+import math
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +16,10 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from kandle._errors import UserError
+from kandle.report import _names
 
 WIDTH = 5.5
 SCHEMES = {
@@ -25,9 +27,12 @@ SCHEMES = {
     "lecun-numerical": ("#E69F00", (0, (1.2, 1))),
     "lecun-normalized": ("#CC79A7", (0, (5, 1, 1, 1))),
     "glorot": ("#0072B2", (0, (6, 1, 1.5, 1))),
+    "glorot-fine": ("#56B4E9", (0, (8, 1, 1, 1))),
     "power-law": ("#D55E00", "solid"),
     "quiet": ("#009E73", (0, (3, 1, 1, 1, 1, 1))),
+    "data": ("#AA4499", (0, (2, 2))),
 }
+_OTHERS = ("#882255", "#332288", "#999933", "#117733", "#AA4499", "#6699CC")
 INITIAL, INTERMEDIATE, FINAL = "#0B4FA0", "#44AA99", "#117733"
 COLOUR_MAP = "viridis"
 MISSING, DIVERGED = "#DDDDDD", "#FFFFFF"
@@ -74,15 +79,21 @@ _RC: dict[Any, Any] = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Within, figures look like ours, whatever the reader's matplotlib is set to."""
+    """Apply the style of these figures, independent of the reader's matplotlib settings."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_RC)
         yield
 
 
+def line_style(scheme: str, place: int = 0) -> tuple[str, Any]:
+    """Colour and dashes of a scheme; one that is not built in gets a colour by its `place`."""
+    color = _names.own_color(scheme) or _OTHERS[place % len(_OTHERS)]
+    return SCHEMES.get(scheme.partition("(")[0], (color, "solid"))
+
+
 def new_figure(height: float, width: float = WIDTH) -> Figure:
-    """An empty figure of its own, outside pyplot: nothing global, no window, no backend chosen."""
+    """An empty figure outside pyplot: no global state, no window, no backend."""
     figure = Figure(figsize=(width, height))
     figure.set_layout_engine("constrained", w_pad=0.02, h_pad=0.03, wspace=0.02, hspace=0.03)
     return figure
@@ -109,6 +120,17 @@ def save(figure: Figure, path: str | Path) -> Path:
 def decades(axis: Axis, count: int) -> None:
     """At most `count` labelled powers of ten and no minor ticks, alike on all panels."""
     axis.set_major_locator(LogLocator(numticks=count))
+    axis.set_minor_locator(NullLocator())
+
+
+def label_log_ticks(axis: Axis, low: float | None, high: float | None) -> None:
+    """Tick labels on a logarithmic colour bar, also if it spans less than two decades."""
+    decades_spanned = math.log10(high / low) if low and high else 2.0
+    if decades_spanned >= 2:
+        return
+    multiples = (1, 2, 5) if decades_spanned > 0.7 else tuple(range(1, 10))
+    axis.set_major_locator(LogLocator(subs=multiples, numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0e}".replace("e-0", "e-")))
     axis.set_minor_locator(NullLocator())
 
 

@@ -27,8 +27,16 @@ class Design:
         return self.seeds[scheme] * (len(self.pairs) if scheme == "power-law" else 1)
 
 
-def made_of(runs: pd.DataFrame, design: Design | None, left_out: Iterable[str]) -> list[str]:
-    """Notes on the runs behind a table, beginning with `Partial` where the paper had more."""
+def made_of(
+    runs: pd.DataFrame,
+    design: Design | None,
+    left_out: Iterable[str],
+    kept: Iterable[str] = (),
+) -> list[str]:
+    """Notes on the runs behind a table, beginning with `Partial` if the design has more.
+
+    `kept` and `left_out` say which ways of training are shown, if the store has several.
+    """
     trained = distinct(runs)
     # Repeats of a configuration enter medians, but must not fill the place of what is missing.
     once = distinct(trained.drop(columns="replicate", errors="ignore"))
@@ -54,9 +62,12 @@ def made_of(runs: pd.DataFrame, design: Design | None, left_out: Iterable[str]) 
         notes.append(f"{_count(not_done, 'run')} did not finish{detail}: medians leave them out.")
     if design is not None and (missing := _missing(once, design)):
         notes.insert(0, f"Partial: {'; '.join(missing)}.")
+    if shown := list(kept):
+        more = f"; and {len(shown) - 4} more" if len(shown) > 4 else ""
+        notes.append(f"Shown: {'; '.join(shown[:4])}{more}.")
     if left := list(left_out):
         more = f"; and {len(left) - 4} more" if len(left) > 4 else ""
-        notes.append(f"Left out, as trained otherwise: {'; '.join(left[:4])}{more}.")
+        notes.append(f"Excluded (different training settings): {'; '.join(left[:4])}{more}.")
     return notes
 
 

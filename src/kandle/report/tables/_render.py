@@ -4,15 +4,20 @@ import textwrap
 from collections.abc import Callable, Sequence
 
 from kandle._errors import unknown
+from kandle._text import printable
 from kandle.report._names import tex
 from kandle.report.tables._table import Cell, Table
+
+# A longer table does not fit a page and is broken over several.
+_LINES_PER_PAGE = 40
 
 
 def render(table: Table, format: str = "text") -> str:
     """The table in `format`, ending in a newline. CSV is the tidy frame alone, without notes."""
     if format not in FORMATS:
         raise unknown("table format", format, FORMATS)
-    return FORMATS[format](table)
+    # Headings and notes quote names of a store that may come from anywhere.
+    return "\n".join(map(printable, FORMATS[format](table).split("\n")))
 
 
 def _text(table: Table) -> str:
@@ -79,33 +84,76 @@ def _latex(table: Table) -> str:
         # After the `\\` before it, LaTeX would read these as an option of the line break.
         return "    " + ("{}" if row.startswith(("[", "*")) else "") + row + r" \\"
 
-    lines = [
-        "% needs \\usepackage{booktabs}",
-        r"\begin{table}",
-        r"  \centering",
-        f"  \\caption{{{tex(table.caption)}}}",
-        f"  \\label{{{table.label}}}",
-        f"  \\begin{{tabular}}{{{'l' * len(table.header)}}}",
-        r"    \toprule",
-    ]
+    columns = "l" * len(table.header)
+    wide = len(columns) > 6
+    size = (
+        r"\scriptsize\setlength{\tabcolsep}{2pt}"
+        if wide
+        else r"\footnotesize\setlength{\tabcolsep}{3pt}"
+    )
+    head = []
     if table.spans:
         spans = [rf"\multicolumn{{{n}}}{{c}}{{{tex(label)}}}" for label, n in table.spans]
-        lines.append("    " + " & ".join(spans) + r" \\")
-    lines += [line(table.header), r"    \midrule"]
+        head.append("    " + " & ".join(spans) + r" \\")
+    head += [line(table.header), r"    \midrule"]
+    body = []
     for i, block in enumerate(table.blocks):
         if i and len(block) > 1:
-            lines.append(r"    \midrule")
-        lines += [line(row) for row in block]
-    lines += [r"    \bottomrule", r"  \end{tabular}"]
+            body.append(r"    \midrule")
+        body += [line(row) for row in block]
+    notes = ""
     if table.notes:
         # Not by `\\`, which would take a note's opening bracket for the length of a skip.
         notes = r"\par".join("\n    " + tex(note) for note in table.notes)
-        lines += [r"  \par\smallskip", rf"  \parbox{{\linewidth}}{{\footnotesize{notes}}}"]
-    return "\n".join([*lines, r"\end{table}"]) + "\n"
+    title = [f"  \\caption{{{tex(table.caption)}}}", f"  \\label{{{table.label}}}"]
+    if len(body) > _LINES_PER_PAGE:
+        lines = [
+            "% needs \\usepackage{booktabs,longtable}",
+            rf"{{{size}",
+            rf"\begin{{longtable}}{{{columns}}}",
+            *title[:1],
+            title[1] + r" \\",
+            r"    \toprule",
+            *head,
+            r"    \endfirsthead",
+            r"    \toprule",
+            *head,
+            r"    \endhead",
+            r"    \bottomrule",
+            r"    \endfoot",
+            *body,
+            r"\end{longtable}",
+            *([rf"\noindent\parbox{{\linewidth}}{{{notes}}}"] if notes else []),
+            "}",
+        ]
+        return "\n".join(lines) + "\n"
+    lines = [
+        "% needs \\usepackage{booktabs}",
+        r"\begin{table}",
+        rf"  \centering{size}",
+        *title,
+        rf"  \begin{{tabular}}{{{columns}}}",
+        r"    \toprule",
+        *head,
+        *body,
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        *([r"  \par\smallskip", rf"  \parbox{{\linewidth}}{{{notes}}}"] if notes else []),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _csv(table: Table) -> str:
-    return table.tidy.to_csv(index=False, lineterminator="\n")
+    text = [
+        name for name, dtype in table.tidy.dtypes.items() if dtype.kind == "O" or dtype == "str"
+    ]
+    safe = table.tidy.assign(**{str(name): table.tidy[name].map(_safe) for name in text})
+    return safe.to_csv(index=False, lineterminator="\n")
+
+
+def _safe(value: object) -> object:
+    return printable(value) if isinstance(value, str) else value
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {

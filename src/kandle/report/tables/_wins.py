@@ -1,7 +1,6 @@
-"""Tables 1 and 2: on how many architectures each scheme beats the baseline."""
+"""Win rates: on how many architectures each scheme beats the baseline."""
 
-import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,100 +12,145 @@ from kandle.analysis import (
     METRICS,
     confidence,
     describe,
+    distinct,
     favourable_region,
     finished,
     fixed_exponents,
+    held_out,
     power_law,
     representatives,
     trained_alike,
     win_rates,
 )
-from kandle.problems import PDES
 from kandle.report import _names
-from kandle.report.tables import _paper
 from kandle.report.tables._made_of import SHORT, Design, made_of, on_shortened, shortened
-from kandle.report.tables._table import Cell, Table
+from kandle.report.tables._table import Cell, Reference, Table
 
 TIDY = ("scheme", "metric", "problem", "percent", "wins", "of", "low", "high")
-_TESTS = ("sign", "rank", "direction")
-_SEEDS = {
-    "baseline": 5,
-    "lecun-numerical": 5,
-    "lecun-normalized": 5,
-    "glorot": 5,
-    "power-law": 3,
-}
-_EXPONENTS = tuple(i / 4 for i in range(9))
-_PAIRS = tuple(itertools.product(_EXPONENTS, _EXPONENTS))
-
-
-def _shapes(grids: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:
-    return tuple(itertools.product(grids, (2, 4, 8, 16, 32, 64), (1, 2, 3, 4)))
-
-
-_FUNCTIONS, _PDES = ("f1", "f2", "f3", "f4", "f5"), ("allen-cahn", "burgers", "helmholtz")
-DESIGNS = {
-    "1": Design(_FUNCTIONS, _shapes((5, 10, 20, 40)), _SEEDS, 2000, _PAIRS),
-    "2": Design(_PDES, _shapes((5, 10, 20)), _SEEDS, 5000, _PAIRS),
-}
-_STUDIES = {"1": "functions", "2": "pdes"}
-_WHAT = {"1": "function fitting", "2": "forward PDEs"}
+SHARE = "Share of architectures that beat the baseline"
+_TESTS = ("sign", "rank", "direction", "holm")
 _MARKS = (
-    "[ ]: 95% bootstrap interval over architectures. +, − : better, worse than the baseline in a "
+    "[ ]: 95% Wilson interval over architectures. +, − : better, worse than the baseline in a "
     "paired test across architectures (signed-rank on ratios; sign test for both), one, two or "
-    "three marks for p < 0.05, 0.01, 0.001, each test on its own."
+    "three marks for p < 0.05, 0.01, 0.001 after Holm's adjustment for all entries of the table."
 )
 
 
 def win_table(
     runs: pd.DataFrame,
-    name: str,
     *,
-    pair: tuple[float, float] | None = None,
-    paper: bool = False,
-    tests: bool = False,
     study: str = "",
+    pair: tuple[float, float] | None = None,
+    fixed: Sequence[tuple[float, float]] = (),
+    diverged_as_loss: bool = True,
+    tests: bool = False,
+    design: Design | None = None,
+    reference: Reference | None = None,
+    caption: str = "",
+    label: str = "tab:wins",
+    number: str = "",
+    remarks: Callable[[pd.DataFrame], list[str]] = lambda runs: [],
 ) -> Table:
-    """Table 1 or 2 from the runs of its study, or of any `study` that has a baseline.
+    """On how many architectures each scheme beats the baseline, from the runs of any study.
 
-    With `pair`, the power law is represented by that one (α, β) instead of each architecture's
-    best. With `paper`, the printed figures stand below ours with the difference. With `tests`, the
-    tidy frame has the p values of the sign test (`sign`) and the signed-rank test (`rank`) too, and
-    which way the test points that the marks are of (`direction`).
+    Args:
+        runs: exported rows.
+        study: the name of their study, for the caption.
+        pair: represent the power law by this one (α, β) instead of the best of each architecture.
+        fixed: pairs that get rows of their own, beside the best of each architecture.
+        diverged_as_loss: whether a diverged run counts as a loss; if not, it is left out, as in the
+            paper, and the schemes are compared where both have a finished run.
+        tests: add the p values of the sign test (`sign`) and the signed-rank test (`rank`) to the
+            tidy frame, the direction of the test that the marks show (`direction`), and its p value
+            adjusted by Holm's method (`holm`).
+        design: the planned runs; a table made from fewer says so.
+        reference: numbers to print below ours, with the difference.
+        caption, label, number: of the table; by default those of a user's study.
+        remarks: further notes, from the runs that entered the table.
     """
     choice = trained_alike(runs)
-    used, design = choice.runs, DESIGNS[name] if study in ("", _STUDIES[name]) else None
+    used = choice.runs
     if pair is not None:
         used, design = _with_pair(used, pair), design and replace(design, pairs=(pair,))
-    rates = win_rates(representatives(used), pair)
+    cells = representatives(used, diverged_as_inf=diverged_as_loss)
+    added, about_choice = _without_selection(used, cells, fixed) if pair is None else (None, [])
+    rates = win_rates(cells if added is None else pd.concat([cells, added]), pair)
     if rates.empty:
         raise UserError(
-            f"Table {name} compares schemes with the baseline on the same architectures, and the "
-            "runs hold no such comparison."
+            "A win rate compares schemes with the baseline on the same architectures, and these "
+            "runs allow no such comparison."
         )
-    rows, about_paper = _compared(_in_order(rates), name, pair) if paper else (_in_order(rates), [])
+    rows, about_reference = _in_order(rates), []
+    if reference is not None:
+        rows, about_reference = _compared(rows, reference)
     short = shortened(used)
     notes = (
-        *made_of(used, design, choice.left_out),
+        *made_of(used, design, choice.left_out, choice.kept),
         *on_shortened(short, _names.problem),
+        *_on_divergence(used, diverged_as_loss),
         _MARKS,
-        *_on_normalized(used),
+        *about_choice,
+        *remarks(used),
         *([] if pair else _on_region(used)),
-        *about_paper,
+        *about_reference,
     )
     problems = list(dict.fromkeys(rows["problem"]))
     titles = (Cell(_names.problem(p) + (SHORT if p in short else "")) for p in problems)
     header = (Cell("Initialization"), Cell("Metric"), *titles)
     of = len(used.drop_duplicates(list(ARCHITECTURE)))
     schemes = list(dict.fromkeys(rows["scheme"]))
-    blocks = tuple(_block(rows, s, problems, of, pair, paper) for s in schemes)
+    blocks = tuple(_block(rows, s, problems, of, pair, reference is not None) for s in schemes)
     tidy = rows if tests else rows.drop(columns=list(_TESTS))
-    share = "Share of architectures that beat the baseline"
-    if design is None:
-        caption = f"Win rates. {share}, study {study}"
-        return Table(caption, header, blocks, tidy, notes, label="tab:wins")
-    caption = f"{share}, {_WHAT[name]}"
-    return Table(caption, header, blocks, tidy, notes, label=f"tab:{name}", number=name)
+    caption = caption or f"Win rates. {SHARE}, study {study}"
+    return Table(caption, header, blocks, tidy, notes, label=label, number=number)
+
+
+def _without_selection(
+    runs: pd.DataFrame, cells: pd.DataFrame, fixed: Sequence[tuple[float, float]]
+) -> tuple[pd.DataFrame | None, list[str]]:
+    """Further rows for a power law whose exponents were not chosen on the runs that judge it."""
+    power = cells[cells["scheme"].eq("power-law")]
+    if len(power.drop_duplicates(["alpha", "beta"])) < 2:
+        return None, []
+    parts, notes = [], []
+    for alpha, beta in fixed:
+        own = power[power["alpha"].eq(alpha) & power["beta"].eq(beta)]
+        if not own.empty:
+            parts.append(own.assign(scheme=f"power-law({alpha:g}, {beta:g})"))
+    pairs = len(power.drop_duplicates(["alpha", "beta"]))
+    notes.append(
+        f"Power law: the best of {pairs} exponent pairs on each architecture, chosen on the same "
+        "runs that judge it (the paper's rule), which favours it."
+    )
+    if parts:
+        notes.append("Power law (α, β): one pair for all architectures.")
+    if (found := held_out(runs)) is not None:
+        name = f"power-law(from {found.chosen_on})"
+        parts.append(found.cells.assign(scheme=name))
+        how = (
+            "for each seed, the pair with the lowest loss on the other seeds is judged by the run "
+            "of that seed"
+            if found.chosen_on == "other seeds"
+            else "the pair with the lowest median regret on the other problems is judged here"
+        )
+        notes.append(f"Power law (from {found.chosen_on}): chosen out of sample: {how}.")
+    return (pd.concat(parts) if parts else None), notes
+
+
+def _on_divergence(runs: pd.DataFrame, as_loss: bool) -> list[str]:
+    """How many runs of each scheme diverged, and how they count."""
+    trained = distinct(runs)
+    lost = trained[trained["status"].eq("diverged")].groupby("scheme", sort=False).size()
+    if lost.empty:
+        return []
+    whole = trained.groupby("scheme", sort=False).size().to_dict()
+    counts = ", ".join(f"{_names.scheme(str(s))} {n:,} of {whole[s]:,}" for s, n in lost.items())
+    rule = (
+        "they count as losses"
+        if as_loss
+        else "they are left out (the paper's rule), which favours schemes that diverge"
+    )
+    return [f"Diverged runs: {counts}; {rule}."]
 
 
 def _with_pair(runs: pd.DataFrame, pair: tuple[float, float]) -> pd.DataFrame:
@@ -120,7 +164,9 @@ def _with_pair(runs: pd.DataFrame, pair: tuple[float, float]) -> pd.DataFrame:
     if finished(kept[power_law(kept)]).empty:
         tried = power[["alpha", "beta"]].drop_duplicates().to_numpy()
         known = ", ".join(f"{a:g},{b:g}" for a, b in tried[:81])
-        raise UserError(f"No finished power-law run has exponents {_pair(pair)}. Held: {known}.")
+        raise UserError(
+            f"No finished power-law run has exponents {_pair(pair)}. Available: {known}."
+        )
     return kept
 
 
@@ -136,28 +182,20 @@ def _in_order(rates: pd.DataFrame) -> pd.DataFrame:
     return order[[*TIDY, *_TESTS]].round({"low": 2, "high": 2})
 
 
-def _compared(
-    rows: pd.DataFrame, name: str, pair: tuple[float, float] | None
-) -> tuple[pd.DataFrame, list[str]]:
-    """The rows with the columns `paper`, `difference` and `note`, and notes on printed figures."""
+def _compared(rows: pd.DataFrame, reference: Reference) -> tuple[pd.DataFrame, list[str]]:
+    """The rows with the columns `paper`, `difference` and `note`, and notes on the reference."""
     keys = ["scheme", "metric", "problem"]
-    rows = rows.merge(_paper.win_rates(name, pair), on=keys, how="left")
+    rows = rows.merge(reference.values, on=keys, how="left")
     rows["difference"] = (rows["percent"] - rows["paper"]).round(2)
-    wrong = _paper.MISPRINTS[name]
-    rows["note"] = [wrong.get(key, "") for key in rows[keys].itertuples(index=False, name=None)]
-    shown = set(rows.loc[rows["note"].ne(""), keys].itertuples(index=False, name=None))
+    shown = [*rows.loc[rows["paper"].notna(), keys].itertuples(index=False, name=None)]
+    doubts = {key: text for key, text in reference.doubts.items() if key in shown}
+    rows["note"] = [doubts.get(key, "") for key in rows[keys].itertuples(index=False, name=None)]
     notes = [
         f"† {_names.problem(p)}, {_names.scheme(s)}, {_names.METRICS[m].lower()}: {text}."
-        for (s, m, p), text in wrong.items()
-        if (s, m, p) in shown
+        for (s, m, p), text in doubts.items()
+        if text not in reference.common
     ]
-    if name == "2" and rows["paper"].notna().any():
-        never = rows["scheme"].eq("lecun-normalized") & rows["paper"].notna()
-        rows.loc[never, "note"] = "not a result of this scheme: baseline models were trained"
-        notes += [*([_paper.NEVER_RUN] if never.any() else []), _paper.COUNTS]
-        if pair == _paper.PAIR and "burgers" in set(rows["problem"]):
-            notes.append(_paper.PAIR_COUNT)
-    return rows, notes
+    return rows, [*notes, *reference.notes(rows)]
 
 
 def _block(
@@ -176,7 +214,10 @@ def _block(
     found: dict[tuple[str, str], Mapping[Any, Any]] = {
         (r["metric"], r["problem"]): r for r in rows[rows["scheme"].eq(scheme)].to_dict("records")
     }
-    labels = [_names.scheme(scheme)]
+    # The variants of the power law have long names, which continue on the next line.
+    name, opening, rest = _names.scheme(scheme).partition(" (")
+    split = scheme.startswith("power-law(") and opening
+    labels = [name, f"({rest}"] if split else [_names.scheme(scheme)]
     labels += [f"({_pair(pair)})"] if pair and scheme.startswith("power-law") else []
     lines: list[tuple[Cell, ...]] = []
     for metric in METRICS:
@@ -202,34 +243,15 @@ def _entry(row: Mapping[Any, Any] | None, best: float, of: int, paper: bool) -> 
 
 
 def _marks(row: Mapping[Any, Any]) -> str:
-    """Which way the paired test points, once, twice or three times as it is sure."""
-    p = row["sign"] if pd.isna(row["rank"]) else row["rank"]
+    """The direction of the paired test, with one to three marks for its adjusted p value."""
     towards = {1: "+", -1: "−"}.get(row["direction"], "")
-    return towards * sum(p < at for at in (0.05, 0.01, 0.001))
-
-
-def _on_normalized(runs: pd.DataFrame) -> list[str]:
-    """Whether LeCun–normalized on PDEs was run, or is a copy of the baseline as in the paper."""
-    runs = runs[runs["problem"].isin(list(PDES))]
-    if "lecun-normalized" not in set(runs["scheme"]):
-        return []
-    keys = ["problem", "G", "width", "depth", "seed"]
-    own = runs[runs["scheme"].eq("lecun-normalized")].drop_duplicates(keys)
-    base = runs[runs["scheme"].eq("baseline")].drop_duplicates(keys)
-    both = own.merge(base, on=keys, suffixes=("", "_baseline"))
-    same = int(both["loss"].eq(both["loss_baseline"]).sum())
-    if len(both) and 2 * same > len(both):
-        return [
-            f"LeCun–normalized: {same:,} of its {len(both):,} rows equal the baseline's to the "
-            "last digit, as in the published results: the scheme itself was not run."
-        ]
-    return ["LeCun–normalized on PDEs is a new result: the paper's figures are not of that scheme."]
+    return towards * sum(row["holm"] < at for at in (0.05, 0.01, 0.001))
 
 
 def _on_region(runs: pd.DataFrame) -> list[str]:
     """The favourable exponents of the power law, of each of its variants if there are several."""
     notes = []
-    searched = [s for s in dict.fromkeys(runs["scheme"]) if s.startswith("power-law")]
+    searched = list(dict.fromkeys(runs.loc[power_law(runs), "scheme"]))
     for scheme in searched:
         own = runs[runs["scheme"].eq(scheme)]
         if len(own.drop_duplicates(["alpha", "beta"])) < 2:

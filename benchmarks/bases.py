@@ -1,0 +1,135 @@
+"""Time a training step of bases other than splines, beside jaxKAN's layers of the same functions.
+
+    python benchmarks/bases.py [--rounds 5] [--bases chebyshev rbf] [--shapes small large]
+
+Both train one network on the 4,000 points of f3 with full-batch Adam. jaxKAN runs at its fastest,
+in one jitted step that reuses its buffers; of its variants of a layer the faster one counts.
+"""
+
+import argparse
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+from jaxkan.models.KAN import KAN as JaxKAN
+
+from kandle import bases, init, kernels, problems
+from kandle.train import Architecture, Optimizer, objective
+from kandle.train._program import Program
+
+SHAPES = {"small": (8, 2, 8), "large": (32, 3, 20)}  # width, depth, functions per edge
+BASES = {
+    "chebyshev": (
+        lambda n: bases.Chebyshev(n),
+        [("chebyshev", lambda n, f=f: {"D": n, "flavor": f}) for f in ("default", "exact")],
+    ),
+    "legendre": (
+        lambda n: bases.Legendre(n),
+        [("legendre", lambda n, f=f: {"D": n, "flavor": f}) for f in ("default", "exact")],
+    ),
+    "fourier": (
+        lambda n: bases.Fourier(n // 2),
+        [("fourier", lambda n: {"D": n // 2})],
+    ),
+    "rbf": (
+        lambda n: bases.RBF(n),
+        [("rbf", lambda n: {"D": n, "grid_range": (-1.0, 1.0)})],
+    ),
+}
+
+
+def kandle_steps(basis, width, depth, models=1):
+    """A function that trains some networks for n steps."""
+    problem = problems.get("f3")
+    residual = None if isinstance(basis, bases.Fourier) else jax.nn.silu
+    shape = Architecture(width, depth, basis=basis, residual=residual)
+    backend = kernels.check_backend(None, basis)
+    networks = [shape.network(2, 1, init.Glorot(), seed, backend=backend) for seed in range(models)]
+    goal = objective(problem, "published")
+    program = Program.of(networks[0], goal, Optimizer(), backend)
+    arrays = problem.arrays("float32")
+    data = {name: jnp.asarray(arrays[name]) for name in goal.arrays}
+    state = program.start(networks, data)
+
+    def run(steps):
+        nonlocal state
+        state, losses = program.advance(state, data, steps)
+        return np.asarray(losses)
+
+    return run
+
+
+def jaxkan_steps(layer, parameters, width, depth):
+    """The same for jaxKAN."""
+    if layer != "fourier":
+        parameters = {**parameters, "residual": jax.nn.silu, "external_weights": True}
+    model = JaxKAN([2, *[width] * depth, 1], layer, parameters, seed=0)
+    graph, weights, rest = nnx.split(model, nnx.Param, ...)
+    optimizer = optax.adam(1e-3)
+    arrays = problems.get("f3").arrays("float32")
+    x, y = jnp.asarray(arrays["x"]), jnp.asarray(arrays["y"])
+
+    def step(state, x, y):
+        weights, moments = state
+        loss, gradient = jax.value_and_grad(
+            lambda weights: jnp.mean((nnx.merge(graph, weights, rest)(x) - y) ** 2)
+        )(weights)
+        updates, moments = optimizer.update(gradient, moments, weights)
+        return (optax.apply_updates(weights, updates), moments), loss
+
+    step = jax.jit(step, donate_argnums=0)
+    state = (weights, optimizer.init(weights))
+
+    def run(steps):
+        nonlocal state
+        for _ in range(steps):
+            state, loss = step(state, x, y)
+        return float(loss)
+
+    return run
+
+
+def milliseconds(runs, rounds):
+    """The median time per step of each, taking turns."""
+    counts = []
+    for run in runs:
+        run(2)
+        began = time.perf_counter()
+        run(4)
+        counts.append(max(4, min(512, int(0.4 / ((time.perf_counter() - began) / 4)))))
+    times = [[] for _ in runs]
+    for _ in range(rounds):
+        for run, count, found in zip(runs, counts, times, strict=True):
+            began = time.perf_counter()
+            run(count)
+            found.append(1e3 * (time.perf_counter() - began) / count)
+    return [float(np.median(found)) for found in times]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--bases", nargs="+", choices=BASES, default=list(BASES))
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
+    arguments = parser.parse_args()
+    print(f"{'shape':8}{'basis':12}{'Kandle ms':>10}{'batch 16':>10}{'jaxKAN ms':>11}{'ratio':>8}")
+    for shape in arguments.shapes:
+        width, depth, n = SHAPES[shape]
+        for name in arguments.bases:
+            basis, peers = BASES[name]
+            runs = [kandle_steps(basis(n), width, depth)]
+            runs += [jaxkan_steps(layer, make(n), width, depth) for layer, make in peers]
+            if shape == "small":
+                runs.append(kandle_steps(basis(n), width, depth, models=16))
+            own, *others = milliseconds(runs, arguments.rounds)
+            batch = f"{others.pop() / 16:10.3f}" if shape == "small" else f"{'':10}"
+            print(
+                f"{shape:8}{name:12}{own:10.3f}{batch}{min(others):11.3f}{min(others) / own:8.1f}"
+            )
+
+
+if __name__ == "__main__":
+    main()

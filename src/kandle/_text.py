@@ -1,0 +1,18 @@
+"""Text of unknown origin, made safe to show.
+
+Names in a received store are data: control characters, terminal escapes and invisible
+characters are shown as escapes, wherever the text goes.
+"""
+
+
+def printable(text: object) -> str:
+    r"""`text` on one line, with characters that do not print written as escapes.
+
+    Example:
+        >>> printable("a\x1b[31mred\n")
+        'a\\x1b[31mred\\n'
+    """
+    found = str(text)
+    if found.isprintable():
+        return found
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in found)

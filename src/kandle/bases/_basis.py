@@ -1,0 +1,159 @@
+"""What every basis is: functions on an edge, with their derivatives and moments."""
+
+import abc
+import dataclasses
+import functools
+import numbers
+from types import ModuleType
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+from kandle._errors import UserError, must
+from kandle.bases._inputs import Inputs
+
+
+@dataclasses.dataclass(frozen=True)
+class Basis(abc.ABC):
+    """The functions B_1, …, B_n that every edge of a layer combines.
+
+    A basis is a frozen, hashable dataclass of its parameters. A subclass defines `name`, `n_basis`,
+    `domain` and `table`; where its functions are not smooth, also `breakpoints`; where derivatives
+    stop being available, also `max_order`.
+
+    Attributes:
+        name: the registered name of the family, such as "bspline".
+        n_basis: number of functions.
+        domain: (lo, hi), the interval of inputs that the functions are meant for.
+        max_order: the highest derivative order that is available; None if every order is.
+        breakpoints: points between which every function is smooth, in increasing order.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> import numpy as np
+        >>> @dataclass(frozen=True)
+        ... class Monomials(Basis):
+        ...     name = "monomials"
+        ...     n_basis = 3
+        ...     domain = (-1.0, 1.0)
+        ...     max_order = 1
+        ...
+        ...     def table(self, x, order, xp):
+        ...         return xp.stack([x, x**2, x**3] if order == 0 else [0 * x + 1, 2 * x, 3 * x**2])
+        >>> Monomials().values(np.array([2.0]))
+        array([[2., 4., 8.]])
+        >>> Monomials().values(2.0, order=1)
+        array([ 1.,  4., 12.])
+    """
+
+    name: ClassVar[str]
+
+    # Properties, which a subclass may override with a field, a property or a class attribute.
+
+    @property
+    def n_basis(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__} must define 'n_basis'.")
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        raise NotImplementedError(f"{type(self).__name__} must define 'domain'.")
+
+    @property
+    def max_order(self) -> int | None:
+        return None
+
+    @property
+    def breakpoints(self) -> Float[np.ndarray, " n_breakpoints"]:
+        return np.empty(0)
+
+    @abc.abstractmethod
+    def table(self, x: Float[Any, "..."], order: int, xp: ModuleType) -> Float[Any, "n_basis ..."]:
+        """B_m^{(ν)}(x) with the functions along the first axis, in the fastest form known.
+
+        Written with the operations of `xp` alone, so that it serves NumPy and JAX. It must be NaN
+        where x is not finite; it is only called with orders up to `max_order`.
+
+        Args:
+            x: points, an array of floating-point numbers.
+            order: ν.
+            xp: the array namespace, `numpy` or `jax.numpy`.
+        """
+
+    def values(self, x: Any, order: int = 0, xp: ModuleType = np) -> Float[Any, "... n_basis"]:
+        """B_m^{(ν)}(x) for every m, by the definition of the functions.
+
+        Args:
+            x: points, (...).
+            order: ν, the order of the derivative.
+            xp: the array namespace, `numpy` (float64) or `jax.numpy`.
+        """
+        x = np.asarray(x, np.float64) if xp is np else x
+        return xp.moveaxis(self.table(x, self.check_order(order), xp), 0, -1)
+
+    def moments(self, inputs: Inputs, order: int = 0) -> Float[np.ndarray, " n_basis"]:
+        """μ⁽ᵛ⁾_m = E[B_m^{(ν)}(x)²] for every m, exact to rounding."""
+        return _expectation(self, inputs, self.check_order(order), 2)
+
+    def means(self, inputs: Inputs, order: int = 0) -> Float[np.ndarray, " n_basis"]:
+        """E[B_m^{(ν)}(x)] for every m, exact to rounding."""
+        return _expectation(self, inputs, self.check_order(order), 1)
+
+    def check_order(self, order: int) -> int:
+        """The derivative order as a plain integer, or an error if it is not available."""
+        order = check_order(order)
+        if self.max_order is not None and order > self.max_order:
+            raise UserError(
+                f"'order' must be at most {self.max_order}, the highest derivative that "
+                f"{type(self).__name__} defines. Got {order} instead."
+            )
+        return order
+
+    def to_dict(self) -> dict[str, Any]:
+        """The basis' name and all its parameters, suitable for JSON."""
+        from kandle.bases._registry import registered_name
+
+        parameters = dataclasses.asdict(self)
+        return {
+            "name": registered_name(type(self)),
+            **{k: _plain(v) for k, v in parameters.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, description: dict[str, Any]) -> "Basis":
+        """The basis that `to_dict` described, of any registered family or `module:Class`."""
+        from kandle.bases._registry import from_dict
+
+        basis = from_dict(description)
+        if not isinstance(basis, cls):
+            raise must(f"'description' of {cls.__name__}", f"of a {cls.__name__}", description)
+        return basis
+
+
+def check_order(order: int) -> int:
+    """A derivative order as a plain integer, or an error that says what it must be."""
+    if isinstance(order, bool) or not isinstance(order, numbers.Integral) or order < 0:
+        raise must("'order'", "an integer of at least 0", order)
+    return int(order)
+
+
+def check_count(what: str, count: Any, least: int = 1) -> int:
+    """A whole number as a plain integer, or an error that names `what`."""
+    if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < least:
+        raise must(what, f"an integer of at least {least}", count)
+    return int(count)
+
+
+@functools.lru_cache(maxsize=1024)
+def _expectation(basis: Basis, inputs: Inputs, order: int, power: int) -> np.ndarray:
+    def integrand(x: np.ndarray) -> np.ndarray:
+        # A fixed memory layout: the order of summation, hence the last bits, depends on it.
+        return np.ascontiguousarray(basis.values(x, order)) ** power
+
+    expected = np.asarray(inputs.expect(integrand, breakpoints=basis.breakpoints))
+    expected.flags.writeable = False
+    return expected
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value

@@ -1,0 +1,68 @@
+"""Gaussian radial basis functions on uniform centres."""
+
+import math
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+from kandle._errors import must
+from kandle.bases._basis import Basis, check_count
+from kandle.bases._domain import check_domain
+
+
+@dataclass(frozen=True)
+class RBF(Basis):
+    """B_m(x) = exp(-z_m²/2) with z_m = (x - c_m) / w, on M equally spaced centres c_1, …, c_M.
+
+    The first centre is lo, the last hi. The derivative of order ν is (-1/w)^ν He_ν(z_m) B_m(x) with
+    the Hermite polynomials He_0 = 1, He_1(z) = z, He_{n+1}(z) = z He_n(z) - n He_{n-1}(z). Outside
+    the domain the functions decay to zero.
+
+    Args:
+        centers: M, at least 2.
+        domain: (lo, hi).
+        width: w; None is FastKAN's, the distance between centres divided by √2.
+
+    Example:
+        >>> RBF(centers=3, width=1.0).values(0.0).round(4)
+        array([0.6065, 1.    , 0.6065])
+    """
+
+    name: ClassVar[str] = "rbf"
+
+    centers: int = 8
+    domain: tuple[float, float] = (-1.0, 1.0)  # pyright: ignore[reportIncompatibleMethodOverride]
+    width: float | None = None
+
+    def __post_init__(self):
+        centers = check_count("'centers' of RBF", self.centers, 2)
+        lo, hi = check_domain(self.domain, centers)
+        try:
+            spacing = (hi - lo) / (centers - 1)
+            width = spacing / math.sqrt(2.0) if self.width is None else float(self.width)
+        except (TypeError, ValueError):
+            width = 0.0
+        if not 0 < width < math.inf:
+            raise must("'width' of RBF", "a positive finite number, or None", self.width)
+        object.__setattr__(self, "centers", centers)
+        object.__setattr__(self, "domain", (lo, hi))
+        object.__setattr__(self, "width", width)
+
+    @property
+    def n_basis(self) -> int:
+        return self.centers
+
+    def table(self, x: Float[Any, "..."], order: int, xp: ModuleType) -> Float[Any, "n_basis ..."]:
+        width = float(self.width)  # pyright: ignore[reportArgumentType]
+        centers = xp.asarray(np.linspace(*self.domain, self.centers), x.dtype)
+        z = (x - centers.reshape(-1, *[1] * x.ndim)) * (1.0 / width)
+        hermite, previous = xp.ones_like(z), xp.zeros_like(z)
+        for n in range(order):
+            hermite, previous = z * hermite - n * previous, hermite
+        # Where the exponential underflows, a Hermite polynomial may overflow: 0 · ∞ would be NaN.
+        value = xp.exp(-0.5 * z * z)
+        value = xp.where(value == 0, 0.0, hermite * value) * (-1.0 / width) ** order
+        return value.astype(x.dtype) + 0.0 * x  # NaN where x is not finite

@@ -1,0 +1,101 @@
+"""The same network on finer grids, by knot insertion."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from kandle._errors import UserError, must
+from kandle.bases import BSpline
+from kandle.nn._layer import KANLayer, blocks
+
+if TYPE_CHECKING:
+    from kandle.nn._network import KAN
+
+
+def refine(model: "KAN", grids: Sequence[int]) -> list[KANLayer]:
+    """The layers on finer grids; see `KAN.refine`."""
+    return [
+        _refine(layer, l, grid)
+        for l, (layer, grid) in enumerate(zip(model.layers, grids, strict=True))
+    ]
+
+
+def _refine(layer: KANLayer, l: int, grid: int) -> KANLayer:
+    old = layer.basis
+    if not isinstance(old, BSpline):
+        raise must(f"Layer {l} of KAN.refine", "of uniform B-splines", type(old).__name__)
+    if grid < old.grid:
+        raise must("'grid' of KAN.refine", f"an integer of at least {old.grid}", grid)
+    if layer.normalized and layer.mean is None:
+        raise UserError(
+            "KAN.refine needs the statistics of a LeCun-normalized network: call freeze(x) first."
+        )
+    r, c, b, bias = layer.effective_weights(None)
+    new = dataclasses.replace(old, grid=grid)
+    fine = np.asarray(b, np.float64) @ refinement(old, new)
+    return KANLayer(
+        *(r, c, jnp.asarray(fine, b.dtype), bias),
+        basis=new,
+        residual=layer.residual,
+        backend=layer.backend,
+    )
+
+
+def refinement(old: BSpline, new: BSpline) -> Float[np.ndarray, "n_old n_new"]:
+    """The matrix T with Σ_m b_m B_m = Σ_j (b T)_j B'_j on the domain, for a finer grid G' ≥ G.
+
+    If G' = p G the splines of the coarse grid are splines of the fine one. With the cardinal
+    B-spline N of degree k on [0, k + 1],
+
+        N(t) = Σ_j a_j N(p t - j),        Σ_j a_j z^j = p^(-k) (1 + z + … + z^(p-1))^(k+1)
+
+    and T holds the a_j, shifted by p per coarse function: equality holds to rounding. Otherwise
+    b T is the projection that minimizes the L² distance over the domain.
+    """
+    factor, rest = divmod(new.grid, old.grid)
+    return _projection(old, new) if rest else _insertion(old, new, factor)
+
+
+def _insertion(old: BSpline, new: BSpline, factor: int) -> Float[np.ndarray, "n_old n_new"]:
+    k = old.degree
+    mask = np.ones(1)
+    for _ in range(k + 1):
+        mask = np.convolve(mask, np.ones(factor))
+    mask /= float(factor) ** k
+    T = np.zeros((old.n_basis, new.n_basis))
+    for m in range(old.n_basis):
+        # Functions before the first or after the last vanish on the domain.
+        first = k + (m - k) * factor
+        for j, a in enumerate(mask, first):
+            if 0 <= j < new.n_basis:
+                T[m, j] = a
+    return T
+
+
+def _projection(old: BSpline, new: BSpline) -> Float[np.ndarray, "n_old n_new"]:
+    """Exact: Gauss-Legendre points between neighbouring knots of either grid."""
+    lo, hi = old.domain
+    ends = np.concatenate([np.linspace(lo, hi, basis.grid + 1) for basis in (old, new)])
+    edges = np.unique(np.clip(ends, lo, hi))
+    nodes, weights = np.polynomial.legendre.leggauss(old.degree + 1)
+    half = np.diff(edges)[:, None] / 2
+    x = (edges[:-1, None] + half * (1 + nodes)).ravel()
+    w = np.sqrt((half * weights).ravel())[:, None]
+    T, *_ = np.linalg.lstsq(w * new.values(x), w * old.values(x), rcond=None)
+    return T.T
+
+
+def outside(model: "KAN", rows: Float[Array, "N n_in"]) -> tuple[float, ...]:
+    """The share of each layer's inputs outside its domain; see `KAN.outside`."""
+    shares = []
+    for layer in model.layers:
+        lo, hi = layer.basis.domain
+        values = np.asarray(rows)
+        shares.append(float(np.mean((values < lo) | (values > hi))) if values.size else math.nan)
+        rows = jnp.concatenate([layer(block) for block in blocks(rows)])
+    return tuple(shares)

@@ -1,0 +1,77 @@
+"""New grids for a network's B-splines, spanning the values that its layers receive."""
+
+from typing import TYPE_CHECKING, Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from kandle._errors import UserError, must, unknown
+from kandle.bases import Basis, BSpline, Knots
+from kandle.nn._layer import KANLayer, blocks
+
+if TYPE_CHECKING:
+    from kandle.nn._network import KAN
+
+KNOTS = ("uniform", "quantile")
+
+# Points per function at which an edge function is compared with its fit.
+_POINTS = 16
+
+
+def regrid(
+    model: "KAN",
+    rows: Float[Array, "N n_in"],
+    grid: int | None,
+    knots: Literal["uniform", "quantile"],
+) -> list[KANLayer]:
+    """The layers on grids that span their inputs; see `KAN.regrid`."""
+    if knots not in KNOTS:
+        raise unknown("knots of KAN.regrid", knots, KNOTS)
+    layers = []
+    for l, layer in enumerate(model.layers):
+        layers.append(_regrid(layer, l, rows, grid, knots))
+        rows = jnp.concatenate([layer(block) for block in blocks(rows)])
+    return layers
+
+
+def _regrid(layer: KANLayer, l: int, rows: Array, grid: int | None, knots: str) -> KANLayer:
+    old = layer.basis
+    if not isinstance(old, BSpline | Knots):
+        raise must(f"Layer {l} of KAN.regrid", "of B-splines", type(old).__name__)
+    if layer.normalized:
+        raise UserError(
+            "KAN.regrid cannot refit standardised basis functions (LeCun-normalized): their "
+            "scale depends on the batch, not on the grid alone."
+        )
+    values = np.asarray(rows, np.float64)
+    if not np.isfinite(values).all():
+        raise UserError(
+            f"'x' of KAN.regrid must give finite values in every layer. Layer {l} receives some "
+            "that are not."
+        )
+    intervals = old.n_basis - old.degree if grid is None else grid
+    family = BSpline if knots == "uniform" else Knots
+    new = family.from_sample(values, grid=intervals, degree=old.degree)
+    b = np.einsum("oim,nm->oin", np.asarray(layer.b, np.float64), refit(old, new))
+    return KANLayer(
+        layer.r,
+        layer.c,
+        jnp.asarray(b, layer.b.dtype),
+        layer.bias,
+        basis=new,
+        residual=layer.residual,
+        backend=layer.backend if knots == "uniform" or layer.backend != "native" else None,
+    )
+
+
+def refit(old: Basis, new: Basis) -> Float[np.ndarray, "n_new n_old"]:
+    """The matrix M for which Σ_n (M b)_n B'_n is the least-squares fit of Σ_m b_m B_m.
+
+    The fit is over equally spaced points of the new domain. It is exact for functions that both
+    bases can represent, in particular if the old knots are among the new ones.
+    """
+    lo, hi = new.domain
+    x = np.linspace(lo, hi, _POINTS * max(new.n_basis, old.n_basis))
+    M, *_ = np.linalg.lstsq(new.values(x), old.values(x), rcond=None)
+    return M

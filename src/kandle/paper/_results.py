@@ -1,0 +1,114 @@
+"""The results that come with the project: pack them from a store, describe them, check them.
+
+python -m kandle.paper._results STORE --out results --commit HASH --command "kandle study run …"
+"""
+
+import argparse
+import datetime
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kandle import study
+from kandle.paper._studies import STUDIES
+from kandle.store import Store, merge, read_manifest
+from kandle.store._packed import pack
+
+SCALE = "overnight"
+LIMIT = 20_000_000
+"""The packed file must not exceed this many bytes."""
+
+
+def coverage(identities: Mapping[str, set[str]]) -> dict[str, dict[str, Any]]:
+    """How much of each study is present: runs of the plan at `overnight`, of `paper`, others.
+
+    `identities` are those of the finished runs, by study. A run that the paper's design does not
+    have counts as `unplanned`.
+    """
+    found = {}
+    for name in STUDIES:
+        declared = study.get(name)
+        planned = {spec.identity for spec in study.plan(declared, SCALE).specs}
+        whole = {spec.identity for spec in study.plan(declared, "paper").specs}
+        present = identities.get(name, set())
+        found[name] = {
+            "runs": len(present),
+            "overnight": [len(present & planned), len(planned)],
+            "paper": [len(present & whole), len(whole)],
+            "unplanned": len(present - whole - planned),
+            "complete_at_overnight": planned <= present,
+        }
+    return found
+
+
+def finished_identities(store: Store) -> dict[str, set[str]]:
+    """Identities of the runs with a result (finished or diverged), by study."""
+    frame = store.frame()
+    done = frame[frame["status"].ne("failed")]
+    return {str(name): set(part["identity"]) for name, part in done.groupby("study")}
+
+
+def build(source: Path, out: Path, *, commit: str, command: str) -> dict[str, Any]:
+    """Pack the runs of the paper's studies in `source` into `out`, and return the manifest."""
+    with tempfile.TemporaryDirectory(prefix="kandle-") as folder:
+        copy = Path(folder) / "store"
+        with Store.open(source) as live, Store.open(copy, "w") as packed:
+            merge(packed, live)
+            frame = packed.frame()
+            identities = finished_identities(packed)
+        machines = frame.groupby("machine").size()
+        manifest = {
+            "scale": SCALE,
+            "created": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+            "commit": commit,
+            "command": command,
+            "versions": sorted(frame["version"].unique().tolist()),
+            "machines": {str(name): int(count) for name, count in machines.items()},
+            "core_hours": round(float(frame["wall_s"].sum()) / 3600, 2),
+            "status": {str(k): int(v) for k, v in frame["status"].value_counts().items()},
+            "studies": coverage(identities),
+        }
+        manifest = pack(copy / "runs.sqlite", out, manifest)
+    if manifest["bytes"] > LIMIT:
+        raise SystemExit(f"{out} has {manifest['bytes']:,} bytes, more than {LIMIT:,}.")
+    return manifest
+
+
+def describe(manifest: Mapping[str, Any]) -> list[str]:
+    """The manifest as lines of text."""
+    lines = [
+        f"Trained by Kandle {', '.join(manifest['versions'])}, commit {manifest['commit'][:12]}, "
+        f"in {manifest['core_hours']:,.1f} core-hours; packed {manifest['created']}.",
+        f"Command: {manifest['command']}",
+        *(f"Machine: {name} ({count:,} runs)" for name, count in manifest["machines"].items()),
+        "",
+        f"{'study':18}{'runs':>8}  {'overnight':>16}  {'paper':>18}",
+    ]
+    for name, part in manifest["studies"].items():
+        night, whole = (f"{a:,} of {b:,}" for a, b in (part["overnight"], part["paper"]))
+        complete = "  complete" if part["complete_at_overnight"] else ""
+        lines.append(f"{name:18}{part['runs']:>8,}  {night:>16}  {whole:>18}{complete}")
+    return lines
+
+
+def manifest() -> dict[str, Any]:
+    """The manifest of the shipped results."""
+    return read_manifest(Path("results"))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Pack a store into the results of the project.")
+    parser.add_argument("store", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--commit", required=True, help="commit of the code that trained the runs")
+    parser.add_argument("--command", required=True, help="command that trained the runs")
+    given = parser.parse_args(arguments)
+    made = build(given.store, given.out, commit=given.commit, command=given.command)
+    print("\n".join(describe(made)))
+    print(f"\n{given.out}: {made['bytes']:,} bytes, sha256 {made['sha256']}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

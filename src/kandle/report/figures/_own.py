@@ -1,0 +1,125 @@
+"""Figures of any study: loss curves and final results, grouped by any axis of its runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from kandle._errors import UserError
+from kandle.analysis import MeanCurve, finished, mean_curve
+from kandle.report import _names
+from kandle.report._load import Data
+from kandle.report.figures._style import decades, line_style, new_figure, remark, style
+
+METRICS = {"loss": "Final training loss", "l2": "Relative L² error"}
+_MOST = 12
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Results of each problem by value of an axis, and the mean curves if they were asked for."""
+
+    axis: str
+    values: tuple[str, ...]
+    results: Mapping[str, Mapping[str, np.ndarray]]
+    curves: Mapping[str, Mapping[str, MeanCurve]]
+    remark: str
+
+
+def group_by(data: Data, axis: str, *, metric: str = "loss", curves: bool = False) -> Groups:
+    """Finished runs of a study by problem and by the value of any exported column."""
+    if axis not in data.runs.columns:
+        known = ", ".join(map(str, data.runs.columns))
+        raise UserError(f"'--by' takes a column. Got {axis!r}. Columns: {known}.")
+    done = finished(data.runs)
+    done = done.assign(value=_labels(done, axis))
+    values = tuple(dict.fromkeys(done.sort_values(axis, kind="stable")["value"]))
+    if not values:
+        raise UserError("These runs have no finished result, so there is nothing to draw.")
+    if len(values) > _MOST:
+        raise UserError(f"{axis!r} has {len(values)} values; a figure shows at most {_MOST}.")
+    results, means = {}, {}
+    for problem in _names.ordered(done["problem"].tolist()):
+        parts = dict(tuple(done[done["problem"].eq(problem)].groupby("value", sort=False)))
+        results[problem] = {v: parts[v][metric].to_numpy(float) for v in values if v in parts}
+        if curves:
+            found = {v: _mean(parts[v], data) for v in values if v in parts}
+            means[problem] = {v: curve for v, curve in found.items() if curve is not None}
+    if curves and not any(means.values()):
+        raise UserError("These runs have no loss curves, so there is nothing to draw.")
+    lost = len(data.runs) - len(done)
+    note = f"{len(done):,} runs" + (f"; {lost:,} did not finish and are left out" if lost else "")
+    return Groups(axis, values, results, means, note)
+
+
+def _labels(runs: pd.DataFrame, axis: str) -> pd.Series:
+    if axis == "scheme":
+        return runs["scheme"].map(_names.scheme)
+    return runs[axis].map(lambda value: f"{value:g}" if isinstance(value, float) else str(value))
+
+
+def _mean(runs: pd.DataFrame, data: Data) -> MeanCurve | None:
+    return mean_curve([data.curves[i] for i in runs["identity"] if i in data.curves])
+
+
+def draw_groups(groups: Groups, *, metric: str = "loss") -> Figure:
+    """Every run as a point and the median as a bar, one panel per problem."""
+    with style():
+        figure, axes = _panels(list(groups.results))
+        for ax, (problem, results) in zip(axes, groups.results.items(), strict=True):
+            for i, value in enumerate(groups.values):
+                if value in results:
+                    y = results[value]
+                    colour = _colour(groups, value)
+                    spread = np.linspace(-0.15, 0.15, len(y)) if len(y) > 1 else np.zeros(1)
+                    ax.plot(i + spread, y, "o", ms=2.5, alpha=0.5, mec="none", color=colour)
+                    ax.plot([i - 0.3, i + 0.3], [np.median(y)] * 2, color=colour, lw=1.4)
+            ax.set_yscale("log")
+            ax.set_title(_names.plot(_names.problem(problem)))
+            labels = [_names.plot(v) for v in groups.values]
+            ax.set_xticks(range(len(labels)), labels, rotation=30, ha="right")
+            ax.set_xlim(-0.6, len(labels) - 0.4)
+            ax.grid(True, axis="y")
+        axes[0].set_ylabel(METRICS[metric])
+        remark(figure, f"By {groups.axis}; bars are medians; {groups.remark}")
+        return figure
+
+
+def draw_group_curves(groups: Groups) -> Figure:
+    """Mean loss over steps with its standard error, one panel per problem, one line per value."""
+    with style():
+        figure, axes = _panels(list(groups.curves))
+        for ax, (problem, curves) in zip(axes, groups.curves.items(), strict=True):
+            for value, curve in curves.items():
+                colour = _colour(groups, value)
+                ax.plot(curve.steps, curve.mean, color=colour, lw=0.9)
+                low, high = curve.mean - curve.error, curve.mean + curve.error
+                ax.fill_between(curve.steps, low, high, color=colour, alpha=0.2, lw=0)
+            ax.set_yscale("log")
+            decades(ax.yaxis, 6)
+            ax.set_title(_names.plot(_names.problem(problem)))
+            ax.set_xlabel("Step")
+            ax.grid(True)
+        axes[0].set_ylabel("Training loss")
+        handles = [Line2D([], [], color=_colour(groups, v), label=v) for v in groups.values]
+        figure.legend(handles=handles, loc="outside upper center", ncols=min(4, len(handles)))
+        remark(figure, f"By {groups.axis}; {groups.remark}")
+        return figure
+
+
+def _panels(problems: Sequence[str]) -> tuple[Figure, list]:
+    columns = min(len(problems), 4)
+    rows = -(-len(problems) // columns)
+    figure = new_figure(0.8 + 1.5 * rows, max(3.3, 1.4 * columns))
+    axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    for ax in axes[len(problems) :]:
+        ax.set_axis_off()
+    return figure, axes[: len(problems)]
+
+
+def _colour(groups: Groups, value: str) -> str:
+    names = {_names.scheme(name): name for name in _names.SCHEMES}
+    return line_style(names.get(value, value), groups.values.index(value))[0]

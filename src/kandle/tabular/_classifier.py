@@ -1,0 +1,153 @@
+"""Classification with scikit-learn's interface."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from kandle._errors import UserError, must
+from kandle.tabular._base import KANEstimator
+from kandle.tabular._saved import Fitted
+from kandle.tabular._scaler import Scaler
+from kandle.tabular._settings import FitSettings
+
+
+class KANClassifier(ClassifierMixin, KANEstimator):
+    """KANs with one output per class, whose softmax is fitted by cross-entropy, averaged.
+
+    Inputs are mapped to [-1, 1]: nothing has to be scaled before. Validation and parameters are
+    those of `KANRegressor`, and
+
+    Args:
+        class_weight: None, "balanced" (each class has the same weight in total), or a mapping of
+            classes to weights.
+
+    Attributes:
+        classes_: the classes, in the order of the network's outputs.
+        model_: the network, from scaled inputs to the logarithms of unnormalised probabilities.
+        validation_scores_: the accuracy on the rows held out.
+        n_iter_, loss_curve_, smoothness_: those of `KANRegressor`.
+
+    Example:
+        >>> x = np.linspace(-1, 1, 60)[:, None]
+        >>> classifier = KANClassifier(layers=(2,), max_iter=300, random_state=0)
+        >>> classifier.fit(x, np.where(abs(x[:, 0]) < 0.5, "in", "out")).predict([[0.0], [0.9]])
+        array(['in', 'out'], dtype='<U3')
+    """
+
+    def __init__(
+        self,
+        layers=FitSettings.layers,
+        *,
+        grid=FitSettings.grid,
+        degree=FitSettings.degree,
+        init=FitSettings.init,
+        max_iter=FitSettings.steps,
+        learning_rate=FitSettings.learning_rate,
+        batch_size=FitSettings.batch_size,
+        early_stopping=FitSettings.early_stopping,
+        validation_fraction=FitSettings.validation_fraction,
+        n_iter_no_change=FitSettings.patience,
+        smoothness=FitSettings.smoothness,
+        weight_decay=FitSettings.weight_decay,
+        n_networks=FitSettings.networks,
+        class_weight=None,
+        warm_start=False,
+        verbose=False,
+        random_state=None,
+    ):
+        super().__init__(
+            layers,
+            grid=grid,
+            degree=degree,
+            init=init,
+            max_iter=max_iter,
+            learning_rate=learning_rate,
+            batch_size=batch_size,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            n_iter_no_change=n_iter_no_change,
+            smoothness=smoothness,
+            weight_decay=weight_decay,
+            n_networks=n_networks,
+            warm_start=warm_start,
+            verbose=verbose,
+            random_state=random_state,
+        )
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to X (N, n_in) and the classes y (N,), rows weighted by `sample_weight` (N,)."""
+        return self._fit(X, y, sample_weight, self._goes_on())
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Make one pass over these rows, from where the networks are, at a constant rate.
+
+        Nothing is held out. Inputs are scaled as the rows of the first call need it.
+
+        Args:
+            X, y, sample_weight: as of `fit`.
+            classes: all classes that will occur; needed in the first call if y lacks some.
+        """
+        goes_on = hasattr(self, "fitted_")
+        return self._fit(X, y, sample_weight, goes_on, one_pass=True, classes=classes)
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        goes_on: bool,
+        one_pass: bool = False,
+        classes: Any = None,
+    ) -> Self:
+        X, y = validate_data(self, X, y, reset=not goes_on, dtype=np.float64)
+        check_classification_targets(y)
+        if not goes_on:
+            known = np.unique(y if classes is None else classes)
+            if len(known) < 2:
+                raise UserError(f"A classifier needs two classes. Got one class: {y[0]!r}.")
+            self.classes_ = known
+        if (new := ~np.isin(y, self.classes_)).any():
+            raise must(
+                "'y'", f"of the classes {self.classes_.tolist()}", np.unique(y[new]).tolist()
+            )
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if self.class_weight is not None:
+            weight = weight * compute_sample_weight(self.class_weight, y)
+        chosen = np.searchsorted(self.classes_, y)[:, None].astype(np.float64)
+        outcome, inputs, _ = self._train(X, chosen, weight, goes_on, one_pass)
+        fitted = Fitted(outcome.model, inputs, classes=_labels(self.classes_))
+        return self._set(outcome, fitted, one_pass)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of every class: (N, n_classes)."""
+        x = self._checked(X)
+        return self.fitted_.probabilities(x)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of every row."""
+        chosen = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[chosen]
+
+    def _target_scaler(self, y: np.ndarray, weight: np.ndarray) -> None:
+        return None
+
+    def _targets(self, y: np.ndarray, target: Scaler | None) -> np.ndarray:
+        return np.eye(len(self.classes_))[y[:, 0].astype(int)]
+
+    def _extra(self) -> dict[str, Any]:
+        kind = self.classes_.dtype
+        return {"dtype": "object" if kind.kind == "O" else kind.str}
+
+    def _restore(self, fitted: Fitted) -> None:
+        super()._restore(fitted)
+        self.classes_ = np.asarray(fitted.classes, dtype=fitted.extra["dtype"])
+
+
+def _labels(classes: np.ndarray) -> list:
+    """Classes as plain values, from which their array can be built again: dates as text."""
+    return (classes.astype(str) if classes.dtype.kind == "M" else classes).tolist()

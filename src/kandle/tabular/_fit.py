@@ -1,0 +1,378 @@
+"""Train networks on scaled rows: choose the penalty, keep the best weights, average."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from kandle._errors import UserError, must
+from kandle.init import get
+from kandle.nn import KAN
+from kandle.tabular._average import average
+from kandle.tabular._compilation import cached_compilation
+from kandle.tabular._draw import draw_networks
+from kandle.tabular._loop import (
+    LONGEST,
+    Penalty,
+    Program,
+    Rows,
+    State,
+    advance,
+    keep_best,
+    validate,
+)
+from kandle.tabular._rows import (
+    LEAST_ROWS,
+    MOST_HELD_OUT,
+    Block,
+    InMemory,
+    RowSource,
+    validation_folds,
+)
+from kandle.tabular._settings import SMOOTHNESS, SMOOTHNESS_OF_BATCHES, FitSettings
+
+Report = Callable[[int, int, float], None]  # updates made, the most there will be, training loss
+
+# 0.4 GB, and with the state and gradients of the optimizer five times that.
+MOST_WEIGHTS = 10**8
+
+# Up to here a training takes less time than compiling it anew for one more number of rows.
+_SMALL = 1024
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Trained networks and how they got there.
+
+    Attributes:
+        model: the average of the networks.
+        networks: the networks themselves.
+        loss_curve: the training loss before every update, the mean over the networks.
+        validation_scores: the score on the rows held out, the mean over the networks, when it was
+            measured: before every update, or after some batches. Empty without validation.
+        validation_loss: the mean of the lowest validation losses; NaN without validation.
+        smoothness: the penalty that was used.
+        updates: updates made.
+        state: of all networks and their optimizer at the end, to continue from.
+        held_out: rows that each network held out.
+    """
+
+    model: KAN
+    networks: tuple[KAN, ...]
+    loss_curve: Float[np.ndarray, " updates"]
+    validation_scores: Float[np.ndarray, " measured"]
+    validation_loss: float
+    smoothness: float
+    updates: int
+    state: State
+    held_out: int
+
+
+def fit_values(
+    x: Float[np.ndarray, "N n_in"],
+    y: Float[np.ndarray, "N n_out"],
+    settings: FitSettings,
+    report: Report | None = None,
+) -> KAN:
+    """The network fitted to y by least squares; x on [-1, 1], y of unit variance."""
+    return fit_rows(InMemory(Block(x, y, np.ones(len(x)))), "values", settings, report).model
+
+
+def fit_classes(
+    x: Float[np.ndarray, "N n_in"],
+    y: Int[np.ndarray, " N"],
+    n_classes: int,
+    settings: FitSettings,
+    report: Report | None = None,
+) -> KAN:
+    """The network whose softmax is fitted to the classes y = 0, 1, … by cross-entropy."""
+    block = Block(x, np.eye(n_classes)[y], np.ones(len(x)))
+    return fit_rows(InMemory(block), "classes", settings, report).model
+
+
+def fit_rows(
+    source: RowSource,
+    loss: str,
+    settings: FitSettings,
+    report: Report | None = None,
+    start: Sequence[KAN] | None = None,
+    resume: State | None = None,
+    constant_rate: bool = False,
+) -> Outcome:
+    """Train on rows.
+
+    Args:
+        source: scaled rows.
+        loss: "values" or "classes".
+        settings: how.
+        report: called on the way.
+        start: networks to continue from.
+        resume: the state that their training ended with; None restarts the optimizer.
+        constant_rate: whether the learning rate stays as it is.
+    """
+    training = _Training(source, loss, settings, start)
+    if resume is not None:
+        training.state = jax.tree.map(jnp.copy, resume)
+    if constant_rate:
+        training.decay_steps = np.inf
+    with cached_compilation():
+        return training.run(report)
+
+
+class _Training:
+    """One call of `fit_rows`: S candidate penalties × P networks train side by side."""
+
+    def __init__(
+        self,
+        source: RowSource,
+        loss: str,
+        settings: FitSettings,
+        start: Sequence[KAN] | None,
+    ):
+        s = self._settings = settings
+        self._rng = np.random.default_rng(s.seed)
+        batch = s.rows_per_update(source.rows)
+        self._validates = s.early_stopping and source.rows >= LEAST_ROWS
+        if self._validates and batch is not None and isinstance(source, InMemory):
+            source = _hold_out(source, s, self._rng)
+        [first] = itertools.islice(source.blocks(np.random.default_rng(s.seed)), 1)
+        if not isinstance(source, InMemory):
+            batch = min(batch or len(first), len(first))
+        self._source, self._loss, self._batch = source, loss, batch
+        networks = _initial(first, s) if start is None else list(start)
+        self._count = len(networks)
+        auto = s.smoothness == "auto"
+        several = SMOOTHNESS if batch is None else SMOOTHNESS_OF_BATCHES
+        self._candidates = several if auto and self._validates else (0.0,)
+        if not auto:
+            self._candidates = (float(s.smoothness),)
+        _check_size(networks[0], len(networks) * len(self._candidates), s)
+        self._normalized = any(layer.normalized for layer in networks[0].layers)
+        self._program = Program.of(networks[0], loss, whole=batch is None)
+        self.decay_steps = float(s.steps)
+        self.state: State = self._program.start(networks * len(self._candidates))
+        self._penalty = Penalty(
+            jnp.asarray(np.repeat(np.array(self._candidates, np.float32), self._count)),
+            jnp.asarray(np.full(self._size, s.weight_decay, np.float32)),
+        )
+        self._first = first
+        self._prepare(first)
+
+    @property
+    def _size(self) -> int:
+        return self._count * len(self._candidates)
+
+    def _prepare(self, block: Block) -> None:
+        """Which rows each network trains on, and which rows validate it."""
+        n, held = len(block), np.zeros((self._count, len(block)))
+        self._held_out_rows = 0
+        shared = self._source.held_out
+        if self._validates and shared is None:
+            order_by = block.y[:, 0] if self._loss == "values" else block.y.argmax(axis=1)
+            order_by = order_by.astype(np.float64)
+            fraction = self._settings.validation_fraction
+            part = validation_folds(order_by, fraction, self._count, self._rng)
+            parts = part.max() + 1
+            held = (part[None] == (np.arange(self._count) % parts)[:, None]).astype(float)
+            self._held_out_rows = round(held.sum() / self._count)
+        self._train_mask = 1 - held
+        self._held = self._tiled(_normalized(held * block.weight, _padded_rows(n, self._pads)))
+        if shared is not None:
+            self._held_out_rows = len(shared)
+            weight = np.broadcast_to(shared.weight, (self._count, len(shared)))
+            weight = self._tiled(_normalized(weight, len(shared)))
+            self._validation = _rows(shared, weight)
+        elif self._batch is not None:
+            self._validation = _rows(block, self._held)
+
+    @property
+    def _pads(self) -> bool:
+        # Batch statistics of a normalized network would see the rows that fill it up.
+        return self._batch is None and not self._normalized
+
+    def _tiled(self, weight: np.ndarray) -> np.ndarray:
+        return np.tile(weight, (len(self._candidates), 1)).astype(np.float32)
+
+    def run(self, report: Report | None) -> Outcome:
+        s, losses, scores = self._settings, [], []
+        made = 0
+        for made, loss, score in self._updates():
+            losses.append(loss)
+            scores.append(score)
+            if report is not None:
+                report(made, s.steps, float(np.mean(loss[-1])))
+            if self._validates and made - int(np.max(self.state.noted_step)) >= s.patience:
+                break
+        return self._outcome(np.concatenate(losses), np.concatenate(scores), made)
+
+    def _updates(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """(updates made, losses, validation scores) of one call after the other."""
+        make = self._whole_updates if self._batch is None else self._batch_updates
+        made = 0
+        for steps, losses, scores in make():
+            made += steps
+            yield made, losses, scores
+            if made >= self._settings.steps:
+                return
+
+    def _whole_updates(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        n = _padded_rows(len(self._first), self._pads)
+        weight = self._tiled(_normalized(self._train_mask * self._first.weight, n))
+        rows, batches = _rows(self._first, weight, n), np.zeros((LONGEST, 0), np.int32)
+        made = 0
+        while True:
+            steps = min(LONGEST, self._settings.steps - made)
+            curve = self._advance(rows, batches, steps)
+            made += steps
+            scores = np.asarray(curve.validation_score)[:steps] if self._validates else _nothing(1)
+            yield steps, np.asarray(curve.loss)[:steps], scores.reshape(-1, self._size)
+
+    def _batch_updates(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        size, made, left = self._batch, 0, self._settings.steps
+        assert size is not None
+        while True:
+            for block in self._source.blocks(self._rng):
+                mask = self._train_mask if block is self._first else np.ones((1, len(block)))
+                weight = np.broadcast_to(mask * block.weight, (self._count, len(block)))
+                rows = _rows(block, self._tiled(weight))
+                order = self._batches(np.flatnonzero(block.weight > 0), size)
+                for start in range(0, len(order), LONGEST):
+                    chosen = order[start : start + LONGEST]
+                    steps = min(len(chosen), left - made)
+                    batches = np.zeros((LONGEST, size), np.int32)
+                    batches[: len(chosen)] = chosen
+                    curve = self._advance(rows, batches, steps)
+                    made += steps
+                    yield steps, np.asarray(curve.loss)[:steps], self._validated()
+                    if made >= left:
+                        return
+
+    def _batches(self, rows: np.ndarray, size: int) -> Int[np.ndarray, "updates size"]:
+        """Rows in random order, all of them about equally often, for at least `LONGEST` updates.
+
+        The last rows of an epoch that fill no batch have their turn in another.
+        """
+        per_epoch = max(1, len(rows) // size)
+        epochs = [
+            np.resize(self._rng.permutation(rows), per_epoch * size)
+            for _ in range(-(-LONGEST // per_epoch))
+        ]
+        return np.concatenate(epochs).reshape(-1, size)
+
+    def _advance(self, rows: Rows, batches: np.ndarray, steps: int):
+        s = self._settings
+        scalars = np.int32(steps), np.float32(s.learning_rate), np.float32(self.decay_steps)
+        self.state, curve = advance(
+            self._program, self.state, rows, self._held, self._penalty, batches, *scalars
+        )
+        return curve
+
+    def _validated(self) -> np.ndarray:
+        """The scores of one look at the rows held out; the best weights are kept."""
+        if not self._validates:
+            return _nothing(self._size)
+        loss, score = validate(self._program, self.state.weights, self._validation)
+        self.state = jax.jit(keep_best)(self.state, loss)
+        return np.asarray(score)[None]
+
+    def _outcome(self, losses: np.ndarray, scores: np.ndarray, made: int) -> Outcome:
+        s, state = self._settings, self.state
+        weights = np.asarray(state.best if self._validates else state.weights)
+        by_candidate = np.asarray(state.best_loss, np.float64).reshape(-1, self._count).mean(axis=1)
+        chosen = int(np.argmin(by_candidate)) if self._validates else 0
+        own = slice(chosen * self._count, (chosen + 1) * self._count)
+        finite = np.isfinite(weights[own]).all() and (
+            np.isfinite(by_candidate[chosen]) if self._validates else np.isfinite(losses).all()
+        )
+        if not finite:
+            bad = np.flatnonzero(~np.isfinite(losses[:, own]).all(axis=1))
+            step = int(bad[0]) + 1 if bad.size else made
+            raise UserError(
+                f"Training diverged at step {step} of {s.steps}. "
+                f"A learning rate below {s.learning_rate:g} or another init may help."
+            )
+        networks = tuple(map(self._frozen, weights[own]))
+        return Outcome(
+            average(networks),
+            networks,
+            losses[:, own].mean(axis=1),
+            scores[:, own].mean(axis=1) if len(scores) else np.empty(0),
+            float(by_candidate[chosen]) if self._validates else float("nan"),
+            self._candidates[chosen],
+            int(made),
+            state,
+            self._held_out_rows,
+        )
+
+    def _frozen(self, weights: Float[np.ndarray, " n"]) -> KAN:
+        """The network with these weights, and with its batch statistics if it uses any."""
+        model = jax.tree.map(jnp.asarray, self._program.model(weights))
+        return model.freeze(self._first.x.astype(np.float32)) if self._normalized else model
+
+
+def _initial(block: Block, settings: FitSettings) -> list[KAN]:
+    s, scheme = settings, get(settings.init)
+    widths = [block.x.shape[1], *map(int, s.layers), block.y.shape[1]]
+    _check_widths(widths, s)
+    return draw_networks(widths, s.grid, s.degree, scheme, s.networks, s.seed, block.x)
+
+
+def _hold_out(source: InMemory, settings: FitSettings, rng: np.random.Generator) -> InMemory:
+    """Rows of which all networks hold out the same ones, if there are many."""
+    block = source.block
+    if len(block) <= MOST_HELD_OUT:
+        return source
+    order = rng.permutation(len(block))
+    n = min(MOST_HELD_OUT, max(1, round(len(block) * settings.validation_fraction)))
+    return InMemory(block[np.sort(order[n:])], held_out=block[np.sort(order[:n])])
+
+
+def _normalized(weight: np.ndarray, n: int) -> np.ndarray:
+    """Weights (P, N) that add up to one for every network, with zeros up to n rows."""
+    weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
+    return np.pad(weight, ((0, 0), (0, n - weight.shape[1])))
+
+
+def _padded_rows(rows: int, pads: bool) -> int:
+    """The next power of two, where a training is short: one compilation serves them all."""
+    return rows if rows > _SMALL or not pads else max(16, 1 << (rows - 1).bit_length())
+
+
+def _rows(block: Block, weight: np.ndarray, n: int | None = None) -> Rows:
+    """The rows on the device, filled up to n."""
+    fill = ((0, 0 if n is None else n - len(block)), (0, 0))
+    x, y = (np.pad(values.astype(np.float32), fill) for values in (block.x, block.y))
+    return Rows(*jax.device_put((x, y, weight)))
+
+
+def _nothing(width: int) -> np.ndarray:
+    return np.empty((0, width))
+
+
+def _check_widths(widths: list[int], settings: FitSettings) -> None:
+    s = settings
+    grids = [s.grid] * (len(widths) - 1) if isinstance(s.grid, int | np.integer) else list(s.grid)
+    if len(grids) != len(widths) - 1:
+        raise must("'grid'", f"one integer, or {len(widths) - 1}, one per layer", s.grid)
+    edges = [a * b for a, b in itertools.pairwise(widths)]
+    weights = sum(n * (int(g) + int(s.degree) + 2) for n, g in zip(edges, grids, strict=True))
+    if weights > MOST_WEIGHTS:
+        raise UserError(
+            f"A network of widths {widths} and grid {s.grid} has {weights:.2g} weights, more than "
+            f"the limit of {MOST_WEIGHTS:.0e}. Use smaller layers or a coarser grid."
+        )
+
+
+def _check_size(network: KAN, count: int, settings: FitSettings) -> None:
+    """Reject networks that are too large for memory together."""
+    weights = count * sum(leaf.size for leaf in jax.tree.leaves(network))
+    if weights > MOST_WEIGHTS:
+        raise UserError(
+            f"{count} networks of widths {list(network.widths)} have {weights:.2g} weights, more "
+            f"than the limit of {MOST_WEIGHTS:.0e}. Use fewer networks, a fixed smoothness, "
+            "smaller layers or a coarser grid."
+        )

@@ -1,0 +1,184 @@
+"""From a CSV, TSV or Parquet file to numbers, or to an error that names the column and the row."""
+
+import collections
+import csv
+import os
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kandle._errors import UserError, must, unknown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# More columns than this are no table that a network could learn from.
+MOST_COLUMNS = 100_000
+
+_SEPARATORS = ",;\t|"
+
+
+def read_frame(
+    data: "str | os.PathLike | pd.DataFrame", separator: str | None = None
+) -> "pd.DataFrame":
+    """The table of a `.csv`, `.tsv` or `.parquet` file, or a DataFrame, with columns named by text.
+
+    Args:
+        data: the file or the frame.
+        separator: between the columns of a text file; None finds out from its first line.
+    """
+    import pandas as pd
+
+    if isinstance(data, pd.DataFrame):
+        return data.set_axis([str(column) for column in data.columns], axis=1)
+    if not isinstance(data, str | os.PathLike):
+        raise must("A table", "a path or a pandas DataFrame", type(data).__name__)
+    path = Path(data)
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".tsv", ".parquet", ".pq"):
+        requirement = "a file that ends in .csv, .tsv, .parquet, .pq"
+        raise must(f"Table {str(path)!r}", requirement, path.suffix)
+    if not path.is_file():
+        raise UserError(f"There is no file {str(path)!r}.")
+    try:
+        if suffix in (".parquet", ".pq"):
+            return read_frame(_read_parquet(path))
+        return read_frame(_read_text(path, separator))
+    except pd.errors.EmptyDataError:
+        raise UserError(f"File {str(path)!r} is empty.") from None
+    except UserError:
+        raise
+    except (ValueError, pd.errors.ParserWarning) as error:  # what pandas or Arrow cannot parse
+        reason = str(error).strip().replace("\n", " ")
+        raise UserError(f"File {str(path)!r} cannot be read as a table: {reason}") from None
+
+
+def unnamed(column: str) -> bool:
+    """Whether a column has no name of its own, like an index that pandas wrote beside the data."""
+    return not column.strip() or re.fullmatch(r"Unnamed: \d+", column) is not None
+
+
+def is_text(series: "pd.Series") -> bool:
+    """Whether a column holds text (or categories, or booleans of text) and not numbers or dates."""
+    return series.dtype.kind in "OSUT" or str(series.dtype) in ("category", "string", "str")
+
+
+def check_columns(frame: "pd.DataFrame", columns: Iterable[str]) -> None:
+    """Every named column must be there, once, and have rows."""
+    known = [str(column) for column in frame.columns]
+    if len(frame) == 0:
+        raise UserError(f"The table has no rows, only columns: {listed(known)}.")
+    count = collections.Counter(known)
+    for name in columns:
+        if name not in count:
+            raise unknown("column", name, known if len(known) <= 20 else [*known[:20], "…"])
+        if count[name] > 1:
+            raise UserError(f"Column {name!r} occurs more than once.")
+
+
+def numbers(frame: "pd.DataFrame", columns: Sequence[str], first_row: int = 0) -> np.ndarray:
+    """The named columns as float64 (rows, columns), every one of them finite.
+
+    Rows are counted from 1, the header not included; `first_row` come before these.
+    """
+    check_columns(frame, columns)
+    chosen = frame.loc[:, list(columns)]
+    if all(dtype.kind in "iufb" and isinstance(dtype, np.dtype) for dtype in chosen.dtypes):
+        values = chosen.to_numpy(np.float64)
+        if np.isfinite(values).all():
+            return values
+    return np.stack([column_numbers(chosen[n], n, first_row=first_row) for n in columns], axis=-1)
+
+
+def column_numbers(
+    series: "pd.Series", name: str, fill: float | None = None, first_row: int = 0
+) -> np.ndarray:
+    """A column as float64, finite; `fill` replaces missing values, which are an error without."""
+    import pandas as pd
+
+    if series.dtype.kind in "mMc":  # pandas would count a date's nanoseconds
+        raise must(f"Column {name!r}, row 1", "a real number", str(series.iloc[0]))
+    values = pd.Series(pd.to_numeric(series, errors="coerce")).to_numpy(np.float64, na_value=np.nan)
+    if np.isfinite(values).all():
+        return values
+    missing = series.isna().to_numpy()
+    if fill is not None:
+        values = np.where(missing, fill, values)
+    bad = np.flatnonzero(~np.isfinite(values) & ~(missing if fill is not None else False))
+    if not bad.size:
+        return values
+    row = int(bad[0])
+    cell, shown_row = series.iloc[row], first_row + row + 1
+    more = f" (and {bad.size - 1} more of its rows)" if bad.size > 1 else ""
+    if missing[row]:
+        raise UserError(
+            f"Column {name!r}, row {shown_row} is missing{more}. "
+            "`kandle fit --missing impute` replaces missing numbers by the median."
+        )
+    shown = repr(cell) if isinstance(cell, str) else cell
+    hint = " `kandle fit --categorical` encodes columns of text." if isinstance(cell, str) else ""
+    raise UserError(
+        f"Column {name!r}, row {shown_row} is {shown}, which is not a finite number{more}.{hint}"
+    )
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Names with commas between, the first ones if there are many."""
+    more = f", … ({len(names):,} in all)" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
+
+
+def _separator(path: Path) -> str:
+    """The one that divides the first line into most parts, outside quotation marks; a comma, if
+    none divides it.
+    """
+    if path.suffix.lower() == ".tsv":
+        return "\t"
+    with open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
+        line = file.readline()
+    try:
+        counts = {s: len(next(csv.reader([line], delimiter=s), [])) for s in _SEPARATORS}
+    except csv.Error:
+        return ","
+    return max(_SEPARATORS, key=lambda s: counts[s])
+
+
+def _read_text(path: Path, separator: str | None) -> "pd.DataFrame":
+    import pandas as pd
+
+    if separator is None:
+        separator = _separator(path)
+    options: dict[str, Any] = {
+        "sep": separator,
+        "encoding": "utf-8-sig",
+        "index_col": False,
+        "skipinitialspace": True,
+    }
+    header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
+    names = [str(name).strip() for name in header.iloc[0]]
+    if len(names) > MOST_COLUMNS:
+        raise UserError(
+            f"File {str(path)!r} has {len(names):,} columns, more than the {MOST_COLUMNS:,} that "
+            "are read."
+        )
+    # pandas would call the second 'a' 'a.1'.
+    for name, count in collections.Counter(names).items():
+        if name and count > 1:
+            raise UserError(f"Column {name!r} occurs more than once in {str(path)!r}.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
+        frame = pd.read_csv(path, low_memory=False, **options)
+    return frame.rename(columns=str.strip)
+
+
+def _read_parquet(path: Path) -> "pd.DataFrame":
+    import pandas as pd
+
+    frame = pd.read_parquet(path)
+    # An index with a name is a column of the file like any other.
+    named = [name for name in frame.index.names if name is not None]
+    return frame.reset_index(named) if named else frame

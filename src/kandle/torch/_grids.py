@@ -1,0 +1,90 @@
+"""Knots of a layer, and the weights that keep its functions when the knots change."""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kandle._errors import UserError
+from kandle.bases import BSpline, recursion
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+
+
+def uniform_knots(basis: BSpline, n_in: int) -> Tensor:
+    """The knots of every input, (n_in, G + 2k + 1), in float64."""
+    return torch.from_numpy(basis.knots.copy()).expand(n_in, -1).contiguous()
+
+
+def uniform_domain(knots: Tensor, degree: int) -> tuple[float, float] | None:
+    """(lo, hi) if all inputs have the same equidistant knots, up to the rounding of their dtype."""
+    if not torch.isfinite(knots).all():
+        raise UserError("The grid of a KANLinear must be finite.")
+    row = knots[0].double()
+    lo, hi = row[degree].item(), row[-degree - 1].item()
+    if not lo < hi:
+        return None
+    near = 8 * torch.finfo(knots.dtype).eps * max(abs(row[0].item()), abs(row[-1].item()))
+    grid = len(row) - 1 - 2 * degree
+    exact = lo + (hi - lo) / grid * torch.arange(-degree, grid + degree + 1, device=row.device)
+    return (lo, hi) if ((knots.double() - exact).abs() <= near).all().item() else None
+
+
+def spanning_domain(x: Tensor, margin: float) -> tuple[float, float]:
+    """The interval of all values in x, wider by the margin on either side."""
+    if x.numel() == 0 or not torch.isfinite(x).all():
+        raise UserError("'x' of update_grid must be finite, with at least one row.")
+    lo, hi = x.min().item() - margin, x.max().item() + margin
+    if not lo < hi:  # constant data and no margin
+        lo, hi = math.nextafter(lo, -math.inf) - 0.5, math.nextafter(hi, math.inf) + 0.5
+    return lo, hi
+
+
+def adaptive_knots(x: Tensor, grid: int, degree: int, grid_eps: float, margin: float) -> Tensor:
+    """Knots between quantiles of each input (grid_eps = 0) and equidistant ones (grid_eps = 1).
+
+    Knots beyond either end continue with the step of the equidistant ones.
+    """
+    spanning_domain(x, margin)
+    x = x.detach().double().sort(dim=0).values.cpu()  # (N, n_in)
+    at = torch.linspace(0, len(x) - 1, grid + 1).long()
+    step = (x[-1] - x[0] + 2 * margin) / grid  # (n_in,)
+    even = x[0] - margin + torch.arange(grid + 1)[:, None] * step
+    inner = grid_eps * even + (1 - grid_eps) * x[at]
+    beyond = torch.arange(1, degree + 1)[:, None] * step
+    return torch.cat([inner[:1] - beyond.flip(0), inner, inner[-1:] + beyond]).T.contiguous()
+
+
+def refit(b: Tensor, old: Tensor, new: Tensor, degree: int) -> Tensor:
+    """Basis weights on new knots that keep every edge function.
+
+        min over b' of ∫ ( Σ_m b'_m B'_m(x) - Σ_m b_m B_m(x) )² dx
+
+    over the interval on which the new functions sum to one. Exact wherever the old functions are
+    splines on the new knots, as after refinement by a whole factor.
+
+    b is (n_out, n_in, M); knots are (n_in, M + k + 1); the result is (n_out, n_in, M').
+    """
+    transfer: dict[bytes, np.ndarray] = {}
+    columns = []
+    for i, (t, s) in enumerate(
+        zip(old.double().cpu().numpy(), new.double().cpu().numpy(), strict=True)
+    ):
+        key = t.tobytes() + s.tobytes()
+        if key not in transfer:
+            transfer[key] = _transfer(t, s, degree)
+        columns.append(b[:, i].detach().double().cpu() @ torch.from_numpy(transfer[key]).T)
+    return torch.stack(columns, dim=1).to(b)
+
+
+def _transfer(t: np.ndarray, s: np.ndarray, degree: int) -> np.ndarray:
+    """(M', M): from weights on the knots t to those on the knots s."""
+    lo, hi = s[degree], s[-degree - 1]
+    edges = np.unique(np.concatenate([t, s]))
+    edges = edges[(lo <= edges) & (edges <= hi)]
+    half = np.diff(edges) / 2
+    x = ((edges[:-1] + edges[1:]) / 2)[:, None] + half[:, None] * _NODES
+    root = np.sqrt(half[:, None] * _WEIGHTS).ravel()[:, None]
+    before, after = (root * recursion(x.ravel(), k, degree, 0, np).T for k in (t, s))
+    return np.linalg.lstsq(after, before, rcond=None)[0]

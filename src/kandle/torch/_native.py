@@ -1,0 +1,201 @@
+"""Kandle's compiled kernels on PyTorch's CPU tensors: pointers in, pointers out, no copies.
+
+An operand may lead with a model axis of length 1 or P; without it, it is shared by all models. The
+kernels run on PyTorch's own threads where its OpenMP runtime can be reached, on as many as
+`torch.get_num_threads()` says; no result depends on their number.
+"""
+
+import ctypes
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kandle._errors import UserError
+from kandle._native import NativeUnavailable, open_library
+from kandle.torch import _plain
+
+_BITS = {torch.float32: 32, torch.float64: 64}
+_SIZE, _POINTER = ctypes.c_int64, ctypes.c_void_p
+_SIZES = (*[_SIZE] * 4, ctypes.c_int)  # models, n, n_in, n_out, batched
+_SPLINE = (_SIZE, ctypes.c_int, ctypes.c_double, ctypes.c_double)  # grid, degree, lo, hi
+# The number of pointers, and what follows the spline: residual, or order and residual.
+_SIGNATURES = {"layer": (6, 1), "layer_backward": (10, 1), "trilinear": (5, 2)}
+_MAX_SILU_ORDER = 12
+
+
+def _load() -> dict[tuple[str, torch.dtype], Any]:
+    """The C functions by name and dtype; none, after a warning, where they cannot be used."""
+    try:
+        library = open_library()
+        found = {}
+        for name, (pointers, options) in _SIGNATURES.items():
+            for dtype, bits in _BITS.items():
+                function = getattr(library, f"kandle_c_{name}_f{bits}")
+                flags = [ctypes.c_int] * options
+                function.argtypes = [*[_POINTER] * pointers, *_SIZES, *_SPLINE, *flags, _SIZE]
+                function.restype = ctypes.c_int
+                found[name, dtype] = function
+    except (OSError, AttributeError) as error:
+        warnings.warn(
+            f"Kandle's native kernels are not available: {error}. Using slower PyTorch operations.",
+            NativeUnavailable,
+            stacklevel=2,
+        )
+        return {}
+    library.kandle_c_use_team.argtypes = [_POINTER]
+    library.kandle_c_use_team.restype = None
+    library.kandle_c_use_team(_openmp_team())
+    return found
+
+
+def usable(x: Tensor) -> bool:
+    """Whether the kernels take tensors like this one."""
+    return x.device.type == "cpu" and x.dtype in _BITS and AVAILABLE
+
+
+def layer(x, r, c, b, bias, grid, degree, lo, hi) -> Tensor:
+    n_out, n_in = c.shape[-2:]
+    n = x.shape[-2]
+    residual = r is not None
+    if r is None:
+        r = c  # not read
+    if bias is None:
+        bias = x.new_zeros(n_out)
+    operands = (x, r, c, b, bias)
+    models, batched = _models(operands, (2, 2, 2, 3, 1))
+    y = x.new_empty((n, n_out) if models is None else (models, n, n_out))
+    operands = [operand.contiguous() for operand in operands]
+    _call(
+        "layer",
+        x.dtype,
+        *[operand.data_ptr() for operand in operands],
+        y.data_ptr(),
+        1 if models is None else models,
+        n,
+        n_in,
+        n_out,
+        batched,
+        grid,
+        degree,
+        lo,
+        hi,
+        residual,
+    )
+    return y
+
+
+def layer_backward(x, r, c, b, g, grid, degree, lo, hi, want_x, want_w) -> tuple[Tensor, ...]:
+    n_out, n_in = c.shape[-2:]
+    n = x.shape[-2]
+    residual = r is not None
+    operands = (x, c if r is None else r, c, b, g)
+    models, batched = _models(operands, (2, 2, 2, 3, 2))
+    lead = () if models is None else (models,)
+    dx = x.new_empty((*lead, n, n_in) if want_x else 0)
+    dr, dc = (x.new_empty((*lead, n_out, n_in) if want_w else 0) for _ in range(2))
+    db = x.new_empty((*lead, n_out, n_in, grid + degree) if want_w else 0)
+    dbias = x.new_empty((*lead, n_out) if want_w else 0)
+    operands = [operand.contiguous() for operand in operands]
+    _call(
+        "layer_backward",
+        x.dtype,
+        *[operand.data_ptr() for operand in operands],
+        dx.data_ptr() if want_x else None,
+        *[d.data_ptr() if want_w else None for d in (dr, dc, db, dbias)],
+        1 if models is None else models,
+        n,
+        n_in,
+        n_out,
+        batched,
+        grid,
+        degree,
+        lo,
+        hi,
+        residual,
+    )
+    return dx, dr if residual else x.new_empty(0), dc, db, dbias
+
+
+def trilinear(x, a, w, g, grid, degree, lo, hi, order, residual) -> Tensor:
+    """The derivative of Σ a·w·g·B⁽ᵛ⁾(x) in the one of a, w and g that is None."""
+    if order > _MAX_SILU_ORDER:
+        return _plain.trilinear(x, a, w, g, grid, degree, lo, hi, order, residual)
+    n, n_in = x.shape[-2:]
+    n_out = (w if g is None else g).shape[-1]
+    given = [(t, rank) for t, rank in ((x, 2), (a, 2), (w, 3), (g, 2)) if t is not None]
+    models, _ = _models([t for t, _ in given], [rank for _, rank in given])
+    batched = 0
+    for bit, (operand, rank) in enumerate(((x, 2), (a, 2), (w, 3), (g, 2))):
+        if operand is not None and operand.dim() > rank and operand.shape[0] != 1:
+            batched |= 1 << bit
+    shape = (
+        (n, n_out)
+        if g is None
+        else (n, n_in)
+        if a is None
+        else (n_in, grid + degree + residual, n_out)
+    )
+    out = x.new_empty(shape if models is None else (models, *shape))
+    operands = [None if t is None else t.contiguous() for t in (x, a, w, g)]
+    _call(
+        "trilinear",
+        x.dtype,
+        *[None if t is None else t.data_ptr() for t in operands],
+        out.data_ptr(),
+        1 if models is None else models,
+        n,
+        n_in,
+        n_out,
+        batched,
+        grid,
+        degree,
+        lo,
+        hi,
+        order,
+        residual,
+    )
+    return out
+
+
+def _models(operands, ranks) -> tuple[int | None, int]:
+    """P, or None where no operand leads with a model axis, and the bits of those that differ."""
+    if sum(operand.dim() for operand in operands) == sum(ranks):
+        return None, 0
+    models, batched = None, 0
+    for bit, (operand, rank) in enumerate(zip(operands, ranks, strict=True)):
+        if operand.dim() > rank:
+            size = operand.shape[0]
+            models = size if models is None or models == 1 else models
+            batched |= (size != 1) << bit
+    return models, batched
+
+
+def _call(name: str, dtype: torch.dtype, *arguments) -> None:
+    status = _FUNCTIONS[name, dtype](*arguments, torch.get_num_threads())
+    if status == 1:
+        raise UserError("The native kernels need 1 ≤ grid_size ≤ 2²² and 1 ≤ spline_order ≤ 5.")
+    if status:
+        raise MemoryError("The native kernels ran out of memory.")
+
+
+def _openmp_team() -> int | None:
+    """The address of `GOMP_parallel` in the OpenMP runtime that PyTorch computes with, if any.
+
+    LLVM's and Intel's runtimes offer GCC's entry point too. Sharing PyTorch's team of threads keeps
+    two pools from competing for the same cores.
+    """
+    for path in sorted((Path(torch.__file__).parent / "lib").glob("lib*omp*.so*")):
+        try:
+            entry = ctypes.CDLL(str(path)).GOMP_parallel
+        except (OSError, AttributeError):
+            continue
+        return ctypes.cast(entry, ctypes.c_void_p).value
+    return None
+
+
+# Loaded once, here: code that is compiled or traced later must not open files.
+_FUNCTIONS = _load()
+AVAILABLE = bool(_FUNCTIONS)

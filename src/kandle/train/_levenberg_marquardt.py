@@ -1,0 +1,149 @@
+"""The Levenberg-Marquardt method with geodesic acceleration, for any system of squares."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from kandle._errors import must
+
+Vector = Float[np.ndarray, " P"]
+
+# Dampings tried per iteration, and the range they may take relative to the scale of JᵀJ.
+_TRIALS, _SMALLEST, _LARGEST = 12, 1e-18, 1e12
+
+# Marquardt's scaling keeps weights that no data reach from taking part: it has a floor.
+_FLOOR = 1e-6
+
+
+@dataclass(frozen=True)
+class LevenbergMarquardt:
+    """The settings of the method.
+
+    An iteration minimizes a quadratic model of the loss ‖ρ‖² around θ,
+
+        (JᵀJ + λ D) δ = -Jᵀρ,        D = √(diag(JᵀJ) · mean diag(JᵀJ))
+
+    D lies between the identity (Levenberg) and diag(JᵀJ) (Marquardt). Geodesic acceleration adds
+    the second-order term a with (JᵀJ + λD) a = -½ Jᵀ ∂²ρ/∂δ², if that lowers the loss. A step that
+    does not lower the loss is rejected and λ multiplied by `grow`; after a step that does, λ is
+    multiplied by `shrink`, unless the loss fell by much less than the model predicted.
+
+    Args:
+        damping: the initial λ.
+        shrink: factor of λ after a successful step.
+        grow: factor of λ after a rejected step.
+        warmup: steps of Adam before the first iteration, with a rate that falls from 1e-2 to zero
+            along a cosine. They move the network out of the region where the quadratic model
+            leads to poor minima, which singular targets need. Not counted as iterations.
+        acceleration: whether to use geodesic acceleration.
+        balance: weight of the mean square over a PDE's conditions, relative to its equation's.
+        gradient_tolerance: stop when the largest |Jᵀρ| over √(D · loss) is below this.
+        step_tolerance: stop when a successful step lowers the loss by less than this fraction.
+    """
+
+    damping: float = 1e-2
+    shrink: float = 0.25
+    grow: float = 3.0
+    warmup: int = 300
+    acceleration: bool = True
+    balance: float = 100.0
+    gradient_tolerance: float = 1e-12
+    step_tolerance: float = 1e-12
+
+    def __post_init__(self):
+        for name, low, high in (
+            ("damping", 0, math.inf),
+            ("shrink", 0, 1),
+            ("grow", 1, math.inf),
+            ("balance", 0, math.inf),
+            ("gradient_tolerance", -1, math.inf),
+            ("step_tolerance", -1, 1),
+        ):
+            value = getattr(self, name)
+            real = isinstance(value, int | float) and not isinstance(value, bool)
+            if not real or not low < value < high:
+                at_least = "at least 0" if low < 0 else f"above {low}"
+                requirement = f"a number {at_least}" + (f" and below {high}" if high < 2 else "")
+                raise must(f"'{name}' of LevenbergMarquardt", requirement, value)
+        whole = isinstance(self.warmup, int) and not isinstance(self.warmup, bool)
+        if not whole or self.warmup < 0:
+            raise must("'warmup' of LevenbergMarquardt", "an integer of at least 0", self.warmup)
+        if not isinstance(self.acceleration, bool):
+            raise must("'acceleration' of LevenbergMarquardt", "True or False", self.acceleration)
+
+
+class System(NamedTuple):
+    """What the method reads of a problem: all functions of θ.
+
+    Attributes:
+        normal: θ -> (‖ρ‖², JᵀJ, Jᵀρ).
+        loss: θ -> ‖ρ‖².
+        curvature: (θ, δ) -> Jᵀ ∂²ρ/∂δ².
+    """
+
+    normal: Callable[[Vector], tuple[float, Float[np.ndarray, "P P"], Vector]]
+    loss: Callable[[Vector], float]
+    curvature: Callable[[Vector, Vector], Vector]
+
+
+class Step(NamedTuple):
+    """The outcome of one iteration: the loss before it, θ and λ after it, and whether to stop."""
+
+    loss: float
+    theta: Vector
+    damping: float
+    converged: bool
+
+
+def iterate(system: System, theta: Vector, damping: float, settings: LevenbergMarquardt) -> Step:
+    """One iteration; θ is unchanged if no damping gives a lower loss."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    # A diverged network overflows here, which is a result and no reason to warn.
+    with np.errstate(over="ignore", invalid="ignore"):
+        loss, gram, gradient = system.normal(theta)
+    finite = math.isfinite(loss) and np.isfinite(gradient).all() and np.isfinite(gram).all()
+    if not finite:
+        return Step(math.nan, theta, damping, True)
+    diagonal = np.diagonal(gram).copy()
+    mean = diagonal.mean()
+    if loss == 0 or mean == 0:
+        return Step(loss, theta, damping, True)
+    scale = np.sqrt(np.maximum(diagonal, _FLOOR * mean) * mean)
+    if np.max(np.abs(gradient) / np.sqrt(scale * loss)) < settings.gradient_tolerance:
+        return Step(loss, theta, damping, True)
+
+    tried = damping
+    for _ in range(_TRIALS):
+        matrix = gram.copy()
+        matrix[np.diag_indices_from(matrix)] += tried * scale
+        # LAPACK is column-major: the transpose of a symmetric matrix avoids a copy.
+        try:
+            factor = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            tried = _bounded(10 * tried)
+            continue
+        step = -cho_solve(factor, gradient, check_finite=False)
+        best, after = theta + step, system.loss(theta + step)
+        if settings.acceleration and math.isfinite(after):
+            bend = cho_solve(factor, system.curvature(theta, step), check_finite=False)
+            bent = theta + step - 0.5 * bend
+            if (bent_loss := system.loss(bent)) < after:
+                best, after = bent, bent_loss
+        if after < loss:
+            # From (JᵀJ + λD) δ = -Jᵀρ: what the quadratic model says the loss falls by.
+            predicted = float(tried * step @ (scale * step) - gradient @ step)
+            gain = (loss - after) / predicted if predicted > 0 else 1.0
+            change = settings.shrink if gain > 0.25 else math.sqrt(settings.grow)
+            stalled = loss - after < settings.step_tolerance * loss
+            return Step(loss, best, _bounded(tried * change), stalled)
+        tried = _bounded(settings.grow * tried)
+    return Step(loss, theta, tried, tried >= _LARGEST)
+
+
+def _bounded(damping: float) -> float:
+    return min(max(damping, _SMALLEST), _LARGEST)

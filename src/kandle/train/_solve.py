@@ -1,0 +1,283 @@
+"""The objective of a PDE: mean squares of its residual and of its conditions."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from kandle._errors import UserError
+from kandle.nn import KAN, Derivatives, Transform, field_derivatives
+from kandle.ntk._tangents import Directions
+from kandle.problems import PDE, Coefficient, Group, Named
+from kandle.train._rba import ETA, GAMMA, Variant, attend, share
+from kandle.train._terms import Data, Term, Weights
+
+COLLOCATION = "collocation"
+TRAJECTORY = "trajectory"
+
+# Values beyond which a residual may overflow: then it is the training that diverged.
+_MODERATE = 1e6
+
+
+class WithCoefficients(eqx.Module):
+    """A network together with the trainable coefficients of an equation.
+
+    Attributes:
+        network: the network.
+        theta: the unconstrained numbers θ of the coefficients, (n,), the last of all weights.
+    """
+
+    network: KAN
+    theta: Float[Array, " n"]
+
+    @property
+    def dtype(self) -> Any:
+        return self.network.dtype
+
+
+def groups_of(problem: Any) -> tuple[Group, ...]:
+    """The groups of a PDE, or of any problem with the arrays and attributes of a simple one."""
+    if isinstance(problem, PDE):
+        return problem.groups
+    reads = (*((i,) for i in problem.first), *((i, i) for i in problem.second))
+    points = (("points", "points"), ("values", "values"))
+    return (
+        Group("pde", problem.residual, reads, 1, 1.0, (("points", COLLOCATION),)),
+        Group("bc", None, (), problem.n_out, 1.0, points),
+    )
+
+
+def network_of(model: Any) -> KAN:
+    """The network of a trained model, without coefficients."""
+    return model.network if isinstance(model, WithCoefficients) else model
+
+
+def with_network(model: Any, network: KAN) -> Any:
+    """A trained model with another network and the same coefficients."""
+    return (
+        WithCoefficients(network, model.theta) if isinstance(model, WithCoefficients) else network
+    )
+
+
+@dataclass(frozen=True)
+class Solve:
+    """The weighted mean squared residuals of a PDE and of its conditions (Eq. C12).
+
+        L = Σ_g w_g / N_g Σ_i |α_gi r_gi|²
+
+    The groups g are the equation ("pde"), all plain conditions together ("bc"), and every other
+    condition by its name; the attention weights α are those of the group. Each group is one batch:
+    a LeCun-normalized model takes its statistics from each separately.
+
+    Args:
+        groups: the groups.
+        rba: variant of residual-based attention.
+        inputs: names of the inputs.
+        transform: from points and outputs of the network to the field, or None.
+        coefficients: trainable coefficients by name.
+        resampled: whether every model has collocation points of its own.
+    """
+
+    groups: tuple[Group, ...]
+    rba: Variant
+    inputs: tuple[str, ...] = ()
+    transform: Transform | None = None
+    coefficients: tuple[tuple[str, Coefficient], ...] = ()
+    resampled: bool = False
+
+    @classmethod
+    def of(cls, problem: Any, rba: Variant, balance: float = 1.0) -> "Solve":
+        """The objective of a problem; `balance` multiplies the weights of all conditions."""
+        if isinstance(problem, PDE):
+            problem.warn_if_underdetermined()
+        equation, *conditions = groups_of(problem)
+        groups = (equation, *(c._replace(weight=balance * c.weight) for c in conditions))
+        if not isinstance(problem, PDE):
+            return cls(groups, rba)
+        return cls(
+            groups,
+            rba,
+            tuple(problem.inputs),
+            problem.transform,
+            tuple(problem.coefficients.items()),
+            problem.resample is not None,
+        )
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """Names of the arrays that the loss reads, the collocation points first."""
+        return tuple(name for group in self.groups for _, name in group.arrays)
+
+    # --- models with coefficients ---------------------------------------------------------------
+
+    def values_of(self, theta: Float[Any, "... n"]) -> dict[str, Any]:
+        """The coefficients by name from their unconstrained numbers θ."""
+        return {name: c.value(theta[..., i]) for i, (name, c) in enumerate(self.coefficients)}
+
+    def _parts(self, model: Any) -> tuple[KAN, dict[str, Array]]:
+        if isinstance(model, WithCoefficients):
+            return model.network, self.values_of(model.theta)
+        return model, {name: jnp.asarray(c.initial) for name, c in self.coefficients}
+
+    # --- residuals ------------------------------------------------------------------------------
+
+    def derivatives(self, group: Group, model: Any, x: Float[Array, "N n_in"]) -> Derivatives:
+        """The field with the derivatives that a group reads."""
+        network, numbers = self._parts(model)
+        d = field_derivatives(network, x, group.reads, self.transform)
+        return d.described(self.inputs, numbers)
+
+    def residual(self, group: Group, model: Any, data: Data) -> Float[Array, " N"]:
+        """The residuals of one group, all points and columns in one vector."""
+        arrays = {role: data[name] for role, name in group.arrays}
+        r = self._operator(group, model, arrays["points"])
+        if "partner" in arrays:
+            r = self._operator(group, model, arrays["partner"]) - r
+        if "quadrature" in arrays:
+            w = arrays["quadrature"]
+            r = jnp.einsum("mn,mnq->mq", w, r.reshape(*w.shape, group.columns))
+        if "values" in arrays:
+            r = r.reshape(arrays["values"].shape) - arrays["values"]
+        return jnp.ravel(r)
+
+    def _operator(self, group: Group, model: Any, x: Float[Array, "N n_in"]) -> Array:
+        d = self.derivatives(group, model, x)
+        return d.value if group.operator is None else group.operator(x, d)
+
+    def residuals(self, model: Any, data: Data) -> dict[str, Float[Array, " N"]]:
+        """The residuals by group: `pde`, `bc`, and those of other conditions by name."""
+        return {group.name: self.residual(group, model, data) for group in self.groups}
+
+    # --- the loss -------------------------------------------------------------------------------
+
+    def start(self, data: Data) -> Weights:
+        from kandle.train._program import LONGEST
+
+        state = {}
+        dtype = data[COLLOCATION].dtype
+        if self.resampled:
+            state[COLLOCATION] = data[COLLOCATION]
+        if self.coefficients:
+            state[TRAJECTORY] = jnp.zeros((LONGEST, len(self.coefficients)), dtype)
+        if self.rba != "off":
+            for group in self.groups:
+                arrays = dict(group.arrays)
+                rows = len(data[arrays.get("values", COLLOCATION)])
+                state[group.name] = jnp.ones(rows * group.columns, dtype)
+        return state
+
+    def loss(
+        self, model: Any, data: Data, weights: Weights, backend: str
+    ) -> tuple[Float[Array, ""], Weights]:
+        data = self.current(data, weights)
+        total, updated = jnp.zeros((), model.dtype), dict(weights)
+        for group in self.groups:
+            r = self.residual(group, model, data)
+            part, alpha = attend(r, weights.get(group.name), self.rba, backend)
+            total = total + (part if group.weight == 1.0 else group.weight * part)
+            if alpha is not None:
+                updated[group.name] = alpha
+        return total, updated
+
+    def current(self, data: Data, weights: Weights) -> Data:
+        """The data with the collocation points that a model has at present."""
+        if COLLOCATION not in weights:
+            return data
+        return {**data, COLLOCATION: weights[COLLOCATION]}
+
+    # --- as a sum of squares --------------------------------------------------------------------
+
+    @property
+    def plain(self) -> bool:
+        """Whether all residuals are functions of u, ∂u/∂x_i and ∂²u/∂x_i² at one point."""
+        pointwise = all(
+            {role for role, _ in group.arrays} <= {"points", "values"}
+            and all(len(index) <= 2 and len(set(index)) == 1 for index in group.reads)
+            for group in self.groups
+        )
+        return pointwise and not (self.transform or self.coefficients or self.resampled)
+
+    def terms(self, data: Data, weights: Weights) -> tuple[Term, ...]:
+        """The parts of the loss, if it is `plain`; the attention weights are constants."""
+        return tuple(self._term(group, data, weights.get(group.name)) for group in self.groups)
+
+    def _term(self, group: Group, data: Data, alpha: Array | None) -> Term:
+        arrays = dict(group.arrays)
+        x = data[arrays["points"]]
+        y = data.get(arrays.get("values", ""), jnp.zeros((len(x), group.columns), x.dtype))
+        weight = jnp.full_like(y, group.weight / y.size)
+        if alpha is not None:
+            weight = weight * alpha.reshape(y.shape) ** 2
+        if group.operator is None:
+            return Term(x, y, weight)
+        first = tuple(i[0] for i in group.reads if len(i) == 1)
+        second = tuple(i[0] for i in group.reads if len(i) == 2)
+        return Term(x, y, weight, Named(group.operator, self.inputs), Directions(first, second))
+
+    def attention(self, residuals: Sequence[Array], weights: Weights) -> Weights:
+        """The attention weights of the next step, from the residuals of each group."""
+        return {
+            group.name: GAMMA * weights[group.name] + ETA * share(jnp.ravel(r), "dense")
+            for group, r in zip(self.groups, residuals, strict=True)
+            if group.name in weights
+        }
+
+    # --- during training ------------------------------------------------------------------------
+
+    def explain_nan(self, model: Any, data: Data) -> None:
+        """Raise an error if an operator is NaN although the field is moderate: a wrong formula."""
+        for group in self.groups:
+            points = data[dict(group.arrays)["points"]]
+            d = self.derivatives(group, model, points)
+            r = np.asarray(self.residual(group, model, data)).reshape(-1, group.columns)
+            sizes = [np.abs(np.asarray(leaf)) for leaf in jax.tree.leaves(d)]
+            rows = np.flatnonzero(np.isnan(r).any(axis=1))
+            if len(rows) and all((size < _MODERATE).all() for size in sizes):
+                what = "residual" if group.name == "pde" else f"condition {group.name!r}"
+                where = ", ".join(f"{c:g}" for c in np.asarray(points)[rows[0] % len(points)])
+                raise UserError(
+                    f"The {what} of the PDE is NaN at ({where}) before training, although u and "
+                    "its derivatives are finite there: look for a division by zero, a logarithm or "
+                    "a root in it."
+                )
+
+
+def trainable(objective: Any, network: KAN) -> Any:
+    """What a training updates: the network, with the coefficients of a PDE that has some."""
+    if not isinstance(objective, Solve) or not objective.coefficients:
+        return network
+    theta = [coefficient.theta for _, coefficient in objective.coefficients]
+    return WithCoefficients(network, jnp.asarray(theta, network.dtype))
+
+
+def resampled(
+    problem: PDE,
+    objective: Solve,
+    step: int,
+    state: Weights,
+    residual_at: Callable[[Float[np.ndarray, "M n_in"]], Float[np.ndarray, "P M q"]],
+) -> Weights:
+    """The state of all models with collocation points drawn where their residuals are large.
+
+    The attention weight of every point becomes the mean of those before.
+    """
+    assert problem.resample is not None
+    n = state[COLLOCATION].shape[1]
+    pool = problem.candidates(step)
+    sizes = np.abs(residual_at(pool)).max(axis=-1)  # (P, M)
+    key = f"{problem.name}/resample/{step}"
+    # A model that has diverged keeps its points.
+    finite = np.isfinite(sizes).all(axis=1)
+    points = np.asarray(state[COLLOCATION]).copy()
+    for p in np.flatnonzero(finite):
+        points[p] = pool[problem.resample.choose(key, sizes[p], n)]
+    new = {**state, COLLOCATION: jnp.asarray(points, state[COLLOCATION].dtype)}
+    if "pde" in state:
+        mean = jnp.mean(state["pde"], axis=1, keepdims=True)
+        new["pde"] = jnp.broadcast_to(mean, state["pde"].shape).copy()
+    return new

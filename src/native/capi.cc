@@ -1,0 +1,179 @@
+// The kernels as plain C functions, for callers without XLA: pointers, sizes, a number of threads.
+//
+// An operand whose bit in `batched` is set leads with a model axis; the others are shared by all
+// models. Every function returns 0, or kBadSpline, or kNoMemory.
+#include <atomic>
+#include <cstdint>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "active.h"
+#include "kernel.h"
+
+namespace kandle {
+namespace {
+
+enum Status : int { kDone = 0, kBadSpline = 1, kNoMemory = 2 };
+
+// Less work than this many (sample, edge) pairs is done before another thread would have started.
+constexpr std::int64_t kWorthSharing = 16384;
+
+// GOMP_parallel of the OpenMP runtime that the caller uses: runs work(data) on a team of threads.
+using Team = void (*)(void (*work)(void*), void* data, unsigned threads, unsigned flags);
+std::atomic<Team> team{nullptr};
+
+// Runs work(0) .. work(tasks - 1) on up to `threads` threads, the calling one among them.
+template <class Work>
+Status run_tasks(std::int64_t tasks, std::int64_t threads, const Work& work) {
+  struct State {
+    const Work& work;
+    std::int64_t tasks;
+    std::atomic<std::int64_t> next{0};
+    std::atomic<bool> out_of_memory{false};
+  } state{work, tasks};
+  const auto take = [](void* data) {
+    State& s = *static_cast<State*>(data);
+    for (;;) {
+      const std::int64_t task = s.next.fetch_add(1);
+      if (task >= s.tasks) return;
+      try {
+        s.work(task);
+      } catch (const std::bad_alloc&) {
+        s.out_of_memory = true;
+      }
+    }
+  };
+  threads = threads < tasks ? threads : tasks;
+  const Team shared = team.load();
+  if (threads <= 1) {
+    take(&state);
+  } else if (shared) {
+    shared(take, &state, static_cast<unsigned>(threads), 0);
+  } else {
+    std::vector<std::thread> helpers;
+    for (std::int64_t helper = 1; helper < threads; ++helper) helpers.emplace_back(take, &state);
+    take(&state);
+    for (std::thread& helper : helpers) helper.join();
+  }
+  return state.out_of_memory ? kNoMemory : kDone;
+}
+
+// Splits `items` (samples or input features) of each model into one range per thread. The kernels
+// sum within a range only, so the ranges change no result.
+template <class Args, class Kernel>
+Status share(const Args& args, std::int64_t items, std::int64_t threads, Kernel kernel) {
+  if (args.models * args.n * args.n_in * args.n_out < kWorthSharing) threads = 1;
+  const std::int64_t wanted = args.models >= 4 * threads ? 1 : threads;
+  const std::int64_t parts = items < wanted ? (items < 1 ? 1 : items) : wanted;
+  return run_tasks(args.models * parts, threads, [&](std::int64_t task) {
+    const std::int64_t model = task / parts, part = task % parts;
+    kernel(args, model, items * part / parts, items * (part + 1) / parts);
+  });
+}
+
+template <class T>
+Operand<T> operand(const T* data, std::int64_t size, int batched, int bit) {
+  return {data, batched >> bit & 1 ? size : 0};
+}
+
+template <class T>
+JetArgs<T> layer_args(const T* x, const T* r, const T* c, const T* b, std::int64_t models,
+                      std::int64_t n, std::int64_t n_in, std::int64_t n_out, int batched,
+                      std::int64_t grid, int degree, double lo, double hi, int residual) {
+  JetArgs<T> a{};
+  a.spline = {grid, degree, lo, hi};
+  a.residual = residual != 0;
+  a.models = models, a.n = n, a.n_in = n_in, a.n_out = n_out;
+  a.x = operand(x, n * n_in, batched, 0);
+  a.r = operand(r, n_out * n_in, batched, 1);
+  a.c = operand(c, n_out * n_in, batched, 2);
+  a.b = operand(b, n_out * n_in * (grid + degree), batched, 3);
+  return a;
+}
+
+template <class T>
+int layer(const T* x, const T* r, const T* c, const T* b, const T* bias, T* y, std::int64_t models,
+          std::int64_t n, std::int64_t n_in, std::int64_t n_out, int batched, std::int64_t grid,
+          int degree, double lo, double hi, int residual, std::int64_t threads) {
+  if (!is_spline(grid, degree)) return kBadSpline;
+  JetArgs<T> a =
+      layer_args(x, r, c, b, models, n, n_in, n_out, batched, grid, degree, lo, hi, residual);
+  a.bias = operand(bias, n_out, batched, 4);
+  a.y = y;
+  return share(a, n, threads, active<T>().jet_forward);
+}
+
+// The gradients of sum(g y); dx, or the four others together, may be null.
+template <class T>
+int layer_backward(const T* x, const T* r, const T* c, const T* b, const T* g, T* dx, T* dr, T* dc,
+                   T* db, T* dbias, std::int64_t models, std::int64_t n, std::int64_t n_in,
+                   std::int64_t n_out, int batched, std::int64_t grid, int degree, double lo,
+                   double hi, int residual, std::int64_t threads) {
+  if (!is_spline(grid, degree)) return kBadSpline;
+  JetArgs<T> a =
+      layer_args(x, r, c, b, models, n, n_in, n_out, batched, grid, degree, lo, hi, residual);
+  a.g = operand(g, n * n_out, batched, 4);
+  a.want_x = dx != nullptr, a.want_w = dbias != nullptr;
+  a.dx = dx, a.dr = dr, a.dc = dc, a.db = db, a.dbias = dbias;
+  return share(a, n_in, threads, active<T>().jet_backward);
+}
+
+// The operand that is null is the one that `out` is the derivative in.
+template <class T>
+int trilinear(const T* x, const T* a, const T* w, const T* g, T* out, std::int64_t models,
+              std::int64_t n, std::int64_t n_in, std::int64_t n_out, int batched, std::int64_t grid,
+              int degree, double lo, double hi, int order, int residual, std::int64_t threads) {
+  if (!is_spline(grid, degree) || order > kMaxSiluOrder) return kBadSpline;
+  TrilinearArgs<T> p{};
+  p.spline = {grid, degree, lo, hi};
+  p.order = order, p.residual = residual != 0;
+  p.models = models, p.n = n, p.n_in = n_in, p.n_out = n_out;
+  p.x = operand(x, n * n_in, batched, 0);
+  p.a = operand(a, n * n_in, batched, 1);
+  p.w = operand(w, n_in * (grid + degree + p.residual) * n_out, batched, 2);
+  p.g = operand(g, n * n_out, batched, 3);
+  p.out = out;
+  if (!g) return share(p, n, threads, active<T>().trilinear_y);
+  if (!a) return share(p, n, threads, active<T>().trilinear_a);
+  return share(p, n_in, threads, active<T>().trilinear_w);
+}
+
+}  // namespace
+}  // namespace kandle
+
+#define KANDLE_C_FUNCTIONS(T, suffix)                                                              \
+  int kandle_c_layer_##suffix(const T* x, const T* r, const T* c, const T* b, const T* bias, T* y, \
+                              std::int64_t models, std::int64_t n, std::int64_t n_in,              \
+                              std::int64_t n_out, int batched, std::int64_t grid, int degree,      \
+                              double lo, double hi, int residual, std::int64_t threads) {          \
+    return kandle::layer<T>(x, r, c, b, bias, y, models, n, n_in, n_out, batched, grid, degree,    \
+                            lo, hi, residual, threads);                                            \
+  }                                                                                                \
+  int kandle_c_layer_backward_##suffix(const T* x, const T* r, const T* c, const T* b, const T* g, \
+                                       T* dx, T* dr, T* dc, T* db, T* dbias, std::int64_t models,  \
+                                       std::int64_t n, std::int64_t n_in, std::int64_t n_out,      \
+                                       int batched, std::int64_t grid, int degree, double lo,      \
+                                       double hi, int residual, std::int64_t threads) {            \
+    return kandle::layer_backward<T>(x, r, c, b, g, dx, dr, dc, db, dbias, models, n, n_in, n_out, \
+                                     batched, grid, degree, lo, hi, residual, threads);            \
+  }                                                                                                \
+  int kandle_c_trilinear_##suffix(                                                                 \
+      const T* x, const T* a, const T* w, const T* g, T* out, std::int64_t models, std::int64_t n, \
+      std::int64_t n_in, std::int64_t n_out, int batched, std::int64_t grid, int degree,           \
+      double lo, double hi, int order, int residual, std::int64_t threads) {                       \
+    return kandle::trilinear<T>(x, a, w, g, out, models, n, n_in, n_out, batched, grid, degree,    \
+                                lo, hi, order, residual, threads);                                 \
+  }
+
+extern "C" {
+
+// The caller's OpenMP runtime, or null: then helpers are started for each call that is worth it.
+void kandle_c_use_team(void* gomp_parallel) {
+  kandle::team = reinterpret_cast<kandle::Team>(gomp_parallel);
+}
+
+KANDLE_C_FUNCTIONS(float, f32)
+KANDLE_C_FUNCTIONS(double, f64)
+
+}  // extern "C"

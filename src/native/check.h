@@ -1,0 +1,112 @@
+// Checks of a call's arguments: nothing that reaches a kernel is taken on trust.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "active.h"
+#include "kernel.h"
+#include "xla/ffi/api/ffi.h"
+
+namespace kandle {
+
+template <class T>
+inline constexpr xla::ffi::DataType kType =
+    sizeof(T) == 4 ? xla::ffi::DataType::F32 : xla::ffi::DataType::F64;
+
+// Of one array or buffer; far below what overflows, far above what any memory holds.
+inline constexpr std::int64_t kMaxBytes = std::int64_t{1} << 56;
+
+// Collects the first mistake of a call. A check after it reads nothing and returns zeros, so that
+// the checks of a call can be written one after the other.
+class Check {
+ public:
+  bool ok() const { return message_.empty(); }
+
+  xla::ffi::Error error() const { return xla::ffi::Error::InvalidArgument("kandle: " + message_); }
+
+  void require(bool holds, const char* name, const std::string& wanted, const std::string& got) {
+    if (ok() && !holds) message_ = std::string(name) + " must be " + wanted + ", got " + got;
+  }
+
+  void between(const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
+    require(low <= value && value <= high, name,
+            "between " + std::to_string(low) + " and " + std::to_string(high),
+            std::to_string(value));
+  }
+
+  // Extent `axis` of an array of the given rank; 0 after a mistake.
+  template <class T>
+  std::int64_t extent(const char* name, const xla::ffi::AnyBuffer& array, std::size_t rank,
+                      std::size_t axis) {
+    require(array.element_type() == kType<T>, name, sizeof(T) == 4 ? "float32" : "float64",
+            "another type");
+    const auto dims = array.dimensions();
+    require(dims.size() == rank, name, "of rank " + std::to_string(rank),
+            "rank " + std::to_string(dims.size()));
+    return ok() ? dims[axis] : 0;
+  }
+
+  // An array of shape (1 or models, ...rest) whose model axis, if 1, is shared by all models.
+  template <class T>
+  Operand<T> operand(const char* name, const xla::ffi::AnyBuffer& array, std::int64_t models,
+                     std::initializer_list<std::int64_t> rest) {
+    const std::int64_t own = extent<T>(name, array, 1 + rest.size(), 0);
+    const std::int64_t size = shape(name, array, own == 1 ? 1 : models, rest);
+    if (!ok()) return {};
+    return {array.typed_data<T>(), own == 1 ? 0 : size};
+  }
+
+  // A result of shape (models, ...rest).
+  template <class T>
+  T* result(const char* name, const xla::ffi::AnyBuffer& array, std::int64_t models,
+            std::initializer_list<std::int64_t> rest) {
+    extent<T>(name, array, 1 + rest.size(), 0);
+    shape(name, array, models, rest);
+    return ok() ? array.typed_data<T>() : nullptr;
+  }
+
+  Spline spline(std::int64_t grid, std::int64_t degree, double lo, double hi) {
+    between("grid", grid, 1, kMaxGrid);
+    between("degree", degree, 1, kMaxDegree);
+    require(std::isfinite(lo), "lo", "finite", std::to_string(lo));
+    require(std::isfinite(hi - lo) && lo < hi, "hi", "finite and above lo = " + std::to_string(lo),
+            std::to_string(hi));
+    return ok() ? Spline{grid, static_cast<int>(degree), lo, hi} : Spline{1, 1, 0.0, 1.0};
+  }
+
+  // Extents of zero count as one: the size of a buffer must not overflow where one is zero either.
+  void size(const char* name, std::initializer_list<std::int64_t> extents) {
+    std::int64_t bytes = 8;
+    bool fits = true;
+    for (const std::int64_t extent : extents)
+      fits = fits && extent >= 0 &&
+             !__builtin_mul_overflow(bytes, extent > 1 ? extent : 1, &bytes) && bytes <= kMaxBytes;
+    require(fits, name, "at most " + std::to_string(kMaxBytes) + " bytes", "more");
+  }
+
+ private:
+  // The elements of one model, after comparing every extent.
+  std::int64_t shape(const char* name, const xla::ffi::AnyBuffer& array, std::int64_t models,
+                     std::initializer_list<std::int64_t> rest) {
+    if (!ok()) return 0;
+    const auto dims = array.dimensions();
+    std::string wanted = "(" + std::to_string(models), got = "(" + std::to_string(dims[0]);
+    bool equal = dims[0] == models;
+    std::int64_t size = 1;
+    std::size_t axis = 1;
+    for (const std::int64_t extent : rest) {
+      const std::int64_t found = dims[axis++];
+      equal = equal && found == extent && !__builtin_mul_overflow(size, extent, &size);
+      wanted += ", " + std::to_string(extent), got += ", " + std::to_string(found);
+    }
+    require(equal, name, "of shape " + wanted + ")", got + ")");
+    return size;
+  }
+
+  std::string message_;
+};
+
+}  // namespace kandle

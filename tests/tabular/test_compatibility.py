@@ -1,0 +1,51 @@
+"""Files that release 0.1 saved, and names that moved, still work."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import kandle
+from kandle import KANClassifier, KANRegressor, problems, tabular
+
+FILES = Path(__file__).parent / "files"
+X = np.array([[0.25, 0.5], [0.75, 0.1]])
+
+
+def test_a_saved_regressor_predicts_as_it_did():
+    loaded = KANRegressor.load(FILES / "regressor-0.1.safetensors")
+    assert loaded.layers == (2,)
+    assert loaded.grid == 3
+    predicted = loaded.predict(pd.DataFrame(X, columns=["a", "b"]))
+    np.testing.assert_allclose(predicted, [0.884997092217526, 0.9315862594858918], rtol=1e-6)
+
+
+def test_a_saved_classifier_predicts_as_it_did():
+    loaded = KANClassifier.load(FILES / "classifier-0.1.safetensors")
+    assert loaded.classes_.tolist() == ["high", "low"]
+    probabilities = loaded.predict_proba(X)[:, 0]
+    np.testing.assert_allclose(probabilities, [0.49618193664235444, 0.6866586015391593], rtol=1e-6)
+
+
+def test_a_model_that_the_command_saved_predicts_as_it_did():
+    values = tabular.load_fitted(FILES / "command-0.1.safetensors").values(X)
+    np.testing.assert_allclose(values[:, 0], [0.8567679993147334, 0.8302653828253265], rtol=1e-6)
+
+
+def test_the_former_package_warns_and_works():
+    sys.modules.pop("kandle.estimators", None)
+    with pytest.warns(DeprecationWarning, match="kandle.estimators is now called kandle.tabular"):
+        former = importlib.import_module("kandle.estimators")
+    for name in former.__all__:
+        assert getattr(former, name) is getattr(tabular, name)
+    assert former.KANRegressor is kandle.KANRegressor
+
+
+def test_tables_are_found_among_problems():
+    assert problems.Table is tabular.Table
+    assert problems.Scaler is tabular.Scaler
+    table = tabular.Table(pd.DataFrame({"x": [0.0, 1.0, 2.0], "y": [1.0, 2.0, 4.0]}), "y")
+    assert problems.get(table) is table
