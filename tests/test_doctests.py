@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import kandle
+from kandle import problems
 
 _ROOT = Path(kandle.__file__).parent
 _MODULES = sorted(
@@ -32,6 +33,8 @@ def test_examples_run(module, tmp_path, monkeypatch):
             imported = importlib.import_module(module)
         except ModuleNotFoundError as error:
             pytest.skip(f"{module} needs {error.name}")
+    # An example that registers a problem leaves no trace in the tests that follow.
+    monkeypatch.setattr(problems, "PROBLEMS", dict(problems.PROBLEMS))
     failed, attempted = doctest.testmod(imported)
     assert attempted > 0
     assert failed == 0

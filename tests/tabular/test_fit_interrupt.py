@@ -33,7 +33,8 @@ def test_fit_ends_with_130_and_no_crash_and_leaves_nothing(tmp_path, after):
     x = np.random.default_rng(0).uniform(-1, 1, (200, 3))
     table = tmp_path / "data.csv"
     np.savetxt(table, x, delimiter=",", header="a,b,y", comments="")
-    options = ["--target", "y", "--steps", "2000000", "--out", tmp_path / "model.safetensors"]
+    options = ["--target", "y", "--steps", "2000000", "--no-early-stopping"]
+    options += ["--out", tmp_path / "model.safetensors"]
     process = subprocess.Popen(
         [*PROGRAM, "fit", table, *options],
         stdout=subprocess.PIPE,

@@ -6,7 +6,7 @@ from typing import Any, Self
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from kandle import kernels
 from kandle.bases import Basis
@@ -87,7 +87,7 @@ class KANLayer(eqx.Module):
     def n_out(self) -> int:
         return self.c.shape[-2]
 
-    def __call__(self, x: Float[Array, "N n_in"]) -> Float[Array, "N n_out"]:
+    def __call__(self, x: Float[ArrayLike, "N n_in"]) -> Float[Array, "N n_out"]:
         return kernels.layer(x, *self.effective_weights(x), **self._options)
 
     def jet(
@@ -117,7 +117,7 @@ class KANLayer(eqx.Module):
         return {"basis": self.basis, "residual": self.residual, "backend": self.backend}
 
     def effective_weights(
-        self, x: Float[Array, "N n_in"] | None
+        self, x: Float[ArrayLike, "N n_in"] | None
     ) -> tuple[Array | None, Array, Array, Array | None]:
         """(r, c, b, bias) for the kernel; standardizing is a change of b and of the bias.
 

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, ArrayLike, Float, Real
 
 from kandle import kernels
 from kandle._errors import UserError, must
@@ -78,7 +78,7 @@ class KAN(eqx.Module):
         bias: bool = True,
         init: str | Scheme = PowerLaw(),  # noqa: B008 (frozen)
         inputs: Inputs | None = None,
-        sample: Float[ArrayLike, "N n_in"] | None = None,
+        sample: Real[ArrayLike, "N n_in"] | None = None,
         key: Array,
         sampler: Sampler | None = None,
         draws: str | None = None,
@@ -146,7 +146,7 @@ class KAN(eqx.Module):
         """The weights' type; inputs are converted to it."""
         return self.layers[0].b.dtype
 
-    def __call__(self, x: Float[ArrayLike, "... n_in"]) -> Float[Array, "... n_out"]:
+    def __call__(self, x: Real[ArrayLike, "... n_in"]) -> Float[Array, "... n_out"]:
         """The network's outputs, for any leading axes of x.
 
         A normalized network treats all points in x as one batch, unless it is frozen.
@@ -158,7 +158,7 @@ class KAN(eqx.Module):
 
     def derivatives(
         self,
-        x: Float[ArrayLike, "... n_in"],
+        x: Real[ArrayLike, "... n_in"],
         first: Sequence[int] = (0, 1),
         second: Sequence[int] = (1,),
         further: Sequence[Sequence[int]] = (),
@@ -192,7 +192,7 @@ class KAN(eqx.Module):
         shaped = {index: along.reshape(*leading, -1) for index, along in table.items()}
         return Derivatives(shaped.pop(()), further=shaped)
 
-    def freeze(self, x: Float[ArrayLike, "... n_in"]) -> "KAN":
+    def freeze(self, x: Real[ArrayLike, "... n_in"]) -> "KAN":
         """The network with the batch statistics of x stored, so that rows are independent.
 
         Only LeCun-normalized networks use statistics; others are returned as they are.
@@ -206,7 +206,7 @@ class KAN(eqx.Module):
             rows = jnp.concatenate([frozen[-1](block) for block in blocks(rows)])
         return KAN.from_layers(frozen)
 
-    def adapt(self, x: Float[ArrayLike, "... n_in"], spread: float = 0.5) -> "KAN":
+    def adapt(self, x: Real[ArrayLike, "... n_in"], spread: float = 0.5) -> "KAN":
         """The network with its hidden layers rescaled so that their outputs fill the domain.
 
         One forward pass, layer by layer: r, b and bias of each hidden layer are multiplied by one
@@ -245,7 +245,7 @@ class KAN(eqx.Module):
 
     def regrid(
         self,
-        x: Float[ArrayLike, "... n_in"],
+        x: Real[ArrayLike, "... n_in"],
         *,
         grid: int | None = None,
         knots: Literal["uniform", "quantile"] = "uniform",
@@ -290,12 +290,12 @@ class KAN(eqx.Module):
                 raise must("'grid' of KAN.refine", "an integer, or one per layer", grid)
         return KAN.from_layers(refine(self, [int(g) for g in grids]))
 
-    def outside(self, x: Float[ArrayLike, "... n_in"]) -> tuple[float, ...]:
+    def outside(self, x: Real[ArrayLike, "... n_in"]) -> tuple[float, ...]:
         """The share of each layer's inputs that lie outside the domain of its basis, over x."""
         rows, _ = self._rows(x)
         return outside(self, rows)
 
-    def edges(self, x: Float[ArrayLike, "... n_in"]) -> list[LayerEdges]:
+    def edges(self, x: Real[ArrayLike, "... n_in"]) -> list[LayerEdges]:
         """What every edge contributes over data: importance, mean and range, per layer.
 
         An edge's importance is the standard deviation of its output over x.
@@ -307,7 +307,7 @@ class KAN(eqx.Module):
 
     def prune(
         self,
-        x: Float[ArrayLike, "... n_in"],
+        x: Real[ArrayLike, "... n_in"],
         *,
         threshold: float | None = None,
         keep: float | None = None,

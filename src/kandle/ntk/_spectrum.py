@@ -108,7 +108,8 @@ def spectrum(
     Example:
         >>> import jax
         >>> from kandle import KAN
-        >>> len(spectrum(KAN([1, 3, 1], key=jax.random.key(0)), [[-0.5], [0.0], [0.5]]).eigenvalues)
+        >>> x = np.array([[-0.5], [0.0], [0.5]])
+        >>> len(spectrum(KAN([1, 3, 1], key=jax.random.key(0)), x).eigenvalues)
         3
     """
     K = kernel(model, x)

@@ -75,8 +75,8 @@ def register(problem: Problem, *, replace: bool = False) -> Problem:
     A registered problem is known in this process only. Study files and worker processes refer to a
     problem of your own as `module:object`.
 
-    >>> wave = register(Function(lambda x: x**3, [(-1, 1)], name="cube"))
-    >>> get("cube") is wave
+    >>> cube = register(Function(lambda x: x**3, [(-1, 1)], name="cube"))
+    >>> get("cube") is cube
     True
     """
     if not isinstance(problem, Problem):

@@ -5,7 +5,7 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from kandle import kernels
 
@@ -16,7 +16,10 @@ GAMMA, ETA = 0.999, 0.01
 
 
 def attend(
-    r: Float[Array, " N"], alpha: Float[Array, " N"] | None, variant: Variant, backend: str
+    r: Float[Array, " N"],
+    alpha: Float[ArrayLike, " N"] | None,
+    variant: Variant,
+    backend: str,
 ) -> tuple[Float[Array, ""], Float[Array, " N"] | None]:
     """One term of the loss (Eq. C12) and the weights of the next step (Eq. C13).
 
