@@ -12,7 +12,9 @@ import optax
 import pytest
 
 from kandle._errors import UserError
+from kandle.problems import get as get_problem
 from kandle.train import OPTIMIZERS, SCHEDULES, Architecture, Optimizer, trace_count, train
+from kandle.train._contrib import by_array
 
 EXPONENTIAL = {"name": "exponential", "factor": 0.9, "every": 50}
 
@@ -52,6 +54,63 @@ def test_all_of_optax_is_there_by_name():
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_optimizer_makes_an_update(name):
     Optimizer(name).try_out()
+
+
+def test_muon_orthogonalizes_the_maps_of_every_layer():
+    """Without momentum an update is rate · UVᵀ of the gradient, up to Newton-Schulz's accuracy."""
+    names, shapes = [".layers[0].r", ".layers[0].c", ".layers[0].b"], [(3, 2), (3, 2), (3, 2, 4)]
+    settings = {"beta": 0.0, "nesterov": False, "ns_steps": 12}
+    rate = 0.1
+    arguments = {**settings, "ns_coeffs": [2.0, -1.5, 0.5]}
+    built = Optimizer("muon", rate, arguments=arguments).build()
+    transformation = by_array(built, names, shapes)
+    gradient = np.random.default_rng(0).normal(size=36).astype(np.float32)
+    state = transformation.init(jnp.zeros(36))
+    update, _ = transformation.update(jnp.asarray(gradient), state, jnp.zeros(36))
+    for begin, end in ((0, 6), (12, 36)):
+        u, _, vt = np.linalg.svd(gradient[begin:end].reshape(3, -1), full_matrices=False)
+        got = np.asarray(update[begin:end]).reshape(3, -1)
+        cosine = np.sum(got * -(u @ vt)) / np.linalg.norm(got) / np.linalg.norm(u @ vt)
+        assert cosine > 0.999
+    # The scales c are updated by Adam: the first step has the size of the rate everywhere.
+    np.testing.assert_allclose(np.abs(update[6:12]), rate, rtol=1e-3)
+
+
+def test_muon_differs_from_adamw_and_learns():
+    shape = Architecture(width=3, depth=1, grid=3)
+    options = {"steps": 60, "curve": "all"}
+    muon, adamw = (
+        train("f1", shape, [("glorot", 0)], optimizer=Optimizer(name, 1e-2), **options)[0]
+        for name in ("muon", "adamw")
+    )
+    assert muon.curve_loss[-1] < 0.5 * muon.curve_loss[0]
+    assert not np.allclose(muon.curve_loss, adamw.curve_loss, rtol=1e-2)
+
+
+def test_a_schedule_free_method_returns_its_average():
+    shape = Architecture(width=3, depth=1, grid=3)
+    named = Optimizer("schedule_free_sgd", 0.05)
+    given = optax.contrib.schedule_free_sgd(0.05)
+    results = [
+        train("f1", shape, [("glorot", 0)], optimizer=o, steps=30, keep_weights=True)[0]
+        for o in (named, given)
+    ]
+    last = []
+    train(
+        *("f1", shape, [("glorot", 0)]),
+        optimizer=named,
+        steps=30,
+        checkpoints=[30],
+        on_checkpoint=lambda step, models: last.extend(models),
+    )
+    problem = get_problem("f1")
+    x, y = (problem.arrays("float32")[name] for name in ("x", "y"))
+    for result in (*results, last[0]):
+        loss = float(np.mean((np.asarray(result.model(x)) - y) ** 2))
+        # The average is not where the last gradient was taken.
+        assert abs(loss / results[0].loss - 1) > 1e-3
+    for a, b in zip(*(jax.tree.leaves(r.model) for r in results), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_steps_of_a_piecewise_schedule_survive_a_file():

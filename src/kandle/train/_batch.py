@@ -170,7 +170,7 @@ def _refined(
 ) -> tuple[AnyProgram, State]:
     """The training continued on a finer grid; extras record the share of inputs outside."""
     s, x = settings, data[settings.objective.arrays[0]]
-    models = [program.model(row) for row in np.asarray(state.weights)]
+    models = [program.model(row) for row in np.asarray(program.evaluated(state))]
     networks = [network_of(model).freeze(x) for model in models]
     for network, extra in zip(networks, extras.values(), strict=True):
         extra.setdefault("outside", []).append(network.outside(x))
@@ -241,7 +241,7 @@ def _checkpoint(
 
 
 def _models(program: AnyProgram, state: State) -> list[KAN]:
-    return [network_of(program.model(row)) for row in np.asarray(state.weights)]
+    return [network_of(program.model(row)) for row in np.asarray(program.evaluated(state))]
 
 
 def _divergence(
@@ -262,7 +262,7 @@ def _results(
 ) -> list[Result]:
     stored = curve_steps(settings.total_steps, settings.curve)
     results = []
-    weights = np.asarray(state.weights)
+    weights = np.asarray(program.evaluated(state))
     for p, model in enumerate(_models(program, state)):
         diverged_at = _divergence(losses[:, p], weights[p])
         ok = diverged_at is None

@@ -60,6 +60,10 @@ class LeastSquares:
         """The model with these weights."""
         return self.layout.model(jnp.asarray(weights))
 
+    def evaluated(self, state: State) -> Float[Array, "P n"]:
+        """The weights of the trained models."""
+        return state.weights
+
     def start(self, models: Sequence[KAN], data: Data, previous: State | None = None) -> State:
         """The state before the first iteration.
 

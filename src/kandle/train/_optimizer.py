@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import optax
 
 from kandle._errors import UserError, must, unknown
+from kandle.train import _contrib
 from kandle.train._levenberg_marquardt import LevenbergMarquardt
 
 Schedule = Callable[[Any], Any]
@@ -30,7 +31,7 @@ def _exponential(init_value: float, *, factor: float, every: float) -> Schedule:
 
 def _optimizers() -> dict[str, Callable]:
     """The optimizers of Optax: the functions it exports that take a learning rate."""
-    found = {}
+    found: dict[str, Callable] = dict(_contrib.OPTIMIZERS)
     for name in dir(optax):
         value = getattr(optax, name)
         function = isinstance(value, FunctionType | functools.partial)
@@ -70,9 +71,10 @@ class Optimizer:
     """The update rule: an Optax optimizer and a schedule, by name and with their arguments.
 
     Args:
-        name: name of an optimizer in Optax, such as "adam", "adamw", "sgd", "lbfgs", or
-            "levenberg-marquardt", which has no learning rate and takes the fields of
-            `LevenbergMarquardt` as arguments.
+        name: name of an optimizer in Optax, such as "adam", "adamw", "sgd", "lbfgs", one of
+            `optax.contrib` ("muon", "schedule_free_adamw", "schedule_free_sgd", "prodigy", "adopt",
+            "ademamix"), or "levenberg-marquardt", which has no learning rate and takes the fields
+            of `LevenbergMarquardt` as arguments.
         learning_rate: the rate, or the initial rate of a schedule. L-BFGS uses a line search and
             ignores the rate, unless `arguments={"linesearch": None}` turns the search off.
         schedule: "constant", or a mapping with the schedule's "name" and its arguments:
@@ -83,7 +85,10 @@ class Optimizer:
 
     The optimizer sees all weights as one flat vector. Elementwise optimizers (Adam and most others)
     are unaffected; optimizers that use norms or factors of each array (LAMB, LARS, Fromage,
-    NovoGrad, Adafactor, SM3) treat the whole network as one array.
+    NovoGrad, Adafactor, SM3) treat the whole network as one array. Muon is an exception: it updates
+    the maps r and b of each layer as matrices and all other weights by AdamW. A schedule-free
+    method reports the loss at the weights whose gradient it takes; the model and its errors are
+    those of the averaged weights.
 
     Example:
         >>> Optimizer("adamw", arguments={"weight_decay": 1e-3}).to_dict()["arguments"]
@@ -166,6 +171,11 @@ class Optimizer:
         method = LEAST_SQUARES[self.name]
         return _call(method, f"optimizer {self.name!r}", {}, self.arguments)
 
+    @property
+    def by_array(self) -> bool:
+        """Whether the transformation must see the arrays of the layers, not one flat vector."""
+        return self.name == "muon"
+
     def build(self) -> optax.GradientTransformationExtraArgs:
         """The Optax transformation."""
         searches = self.name == "lbfgs" and "linesearch" not in self.arguments
@@ -205,6 +215,7 @@ class Transformation:
     transformation: optax.GradientTransformation
 
     least_squares: ClassVar[None] = None
+    by_array: ClassVar[bool] = False
 
     def build(self) -> optax.GradientTransformationExtraArgs:
         """The transformation, accepting the arguments of a line search."""

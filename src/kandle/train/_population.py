@@ -79,4 +79,5 @@ class Population:
 
     def models(self) -> list[KAN]:
         """The networks with their current weights."""
-        return [network_of(self._program.model(row)) for row in np.asarray(self._state.weights)]
+        weights = np.asarray(self._program.evaluated(self._state))
+        return [network_of(self._program.model(row)) for row in weights]

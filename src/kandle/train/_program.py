@@ -18,6 +18,7 @@ import optax
 from jaxtyping import Array, ArrayLike, Float
 
 from kandle.nn import KAN
+from kandle.train._contrib import by_array, evaluated
 from kandle.train._objective import Data, Objective, Weights
 from kandle.train._optimizer import Optimizer, Transformation
 from kandle.train._solve import TRAJECTORY, Solve
@@ -46,6 +47,7 @@ class Program:
     """The static part of a training: equal programs share their compiled code."""
 
     structure: Any  # the models' tree structure, including bases, residual and backend
+    names: tuple[str, ...]  # of the arrays, such as ".layers[0].b"
     shapes: tuple[tuple[int, ...], ...]
     objective: Objective
     optimizer: Optimizer | Transformation
@@ -62,8 +64,10 @@ class Program:
         backend: str,
     ) -> "Program":
         """The program for models like this one."""
-        leaves, structure = jax.tree.flatten(model)
-        return cls(structure, tuple(leaf.shape for leaf in leaves), objective, optimizer, backend)
+        leaves, structure = jax.tree.flatten_with_path(model)
+        names = tuple(jax.tree_util.keystr(path) for path, _ in leaves)
+        shapes = tuple(leaf.shape for _, leaf in leaves)
+        return cls(structure, names, shapes, objective, optimizer, backend)
 
     def model(self, weights: Float[ArrayLike, " n"]) -> Any:
         """The model with these weights."""
@@ -71,6 +75,15 @@ class Program:
         parts = jnp.split(jnp.asarray(weights), ends[:-1])
         leaves = [part.reshape(s) for part, s in zip(parts, self.shapes, strict=True)]
         return jax.tree.unflatten(self.structure, leaves)
+
+    def transformation(self) -> optax.GradientTransformationExtraArgs:
+        """The optimizer's update of the flat vector of weights."""
+        built = self.optimizer.build()
+        return by_array(built, self.names, self.shapes) if self.optimizer.by_array else built
+
+    def evaluated(self, state: State) -> Float[Array, "P n"]:
+        """The weights of the trained models; see `kandle.train._contrib.evaluated`."""
+        return jax.vmap(evaluated)(state.optimizer, state.weights)
 
     def start(self, models: Sequence[KAN], data: Data, previous: State | None = None) -> State:
         """The state before the first step.
@@ -103,7 +116,7 @@ class Program:
 
     def losses(self, state: State, data: Data) -> Float[Array, " P"]:
         """The loss of every model on any data, without an update."""
-        return _losses(self, state.weights, data)
+        return _losses(self, self.evaluated(state), data)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -129,7 +142,7 @@ def _residuals(program: Program, weights: Array, points: Array) -> Float[Array, 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _initial(program: Program, weights: Array) -> Any:
-    return jax.vmap(program.optimizer.build().init)(weights)
+    return jax.vmap(program.transformation().init)(weights)
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
@@ -137,7 +150,7 @@ def _advance(program: Program, state: State, data: Data, steps: Array):
     global _traces
     _traces += 1
     step = _over_models(
-        functools.partial(_step, program, program.optimizer.build(), data), program.backend
+        functools.partial(_step, program, program.transformation(), data), program.backend
     )
 
     def body(i, carry):

@@ -64,6 +64,10 @@ class ResidualLeastSquares:
         network = self.layout.model(jnp.concatenate([row[:n], row[m:]]))
         return WithCoefficients(network, row[n:m]) if m > n else network
 
+    def evaluated(self, state: State) -> Float[Array, "P n"]:
+        """The weights of the trained models."""
+        return state.weights
+
     def start(self, models: Sequence[Any], data: Data, previous: State | None = None) -> State:
         """The state before the first iteration, or after a refinement of models in `previous`."""
         n, rows = self.layout.n_weights, []
