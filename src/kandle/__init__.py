@@ -7,7 +7,8 @@ program's help) does not wait for JAX.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+# The one place where the version is written: the build reads it from here.
+__version__ = "0.2.0"
 
 # name -> the module that defines it
 _PUBLIC = {

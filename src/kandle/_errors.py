@@ -1,7 +1,8 @@
 """Errors meant for people: one line that names the argument, what it must be and what it got."""
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 class UserError(ValueError):
@@ -11,9 +12,28 @@ class UserError(ValueError):
 class MissingExtra(ImportError):
     """An optional package is needed and not installed; the message holds the install command."""
 
-    def __init__(self, what: str, extra: str):
+    def __init__(self, what: str, extra: str, package: str = "an optional package"):
         command = f"pip install 'kandle[{extra}]'"
-        super().__init__(f"{what} needs an optional package. Install it with: {command}")
+        super().__init__(
+            f"{what} needs {package}, which is not installed. Install it with: {command}"
+        )
+
+
+@contextlib.contextmanager
+def needs_extra(what: str, extra: str) -> Iterator[None]:
+    """Imports in this context raise `MissingExtra` if a package of the extra is not installed.
+
+    Args:
+        what: what the packages are needed for, the subject of the message.
+        extra: the extra that brings them, a key of `project.optional-dependencies`.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if not package or package == "kandle":  # a mistake of ours, no missing package
+            raise
+        raise MissingExtra(what, extra, package) from None
 
 
 def must(what: str, requirement: str, got: object) -> UserError:

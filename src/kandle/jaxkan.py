@@ -3,13 +3,11 @@
 kandle.jaxkan.initialize(model, init.PowerLaw(0.25, 1.75))
 """
 
-from kandle._errors import MissingExtra
+from kandle._errors import needs_extra
 
-try:
+with needs_extra("kandle.jaxkan", "jaxkan"):
     import flax as _flax  # noqa: F401
     import jaxkan as _jaxkan  # noqa: F401
-except ModuleNotFoundError:
-    raise MissingExtra("kandle.jaxkan", "jaxkan") from None
 
 from kandle.interop import Report
 from kandle.interop._jaxkan import initialize

@@ -1,5 +1,10 @@
 """From runs to answers: medians, best exponents, win rates, intervals. Frames in, frames out."""
 
+from kandle._errors import needs_extra
+
+with needs_extra("kandle.analysis", "study"):
+    import pandas as _pandas  # noqa: F401
+
 from kandle.analysis._curves import MeanCurve, mean_curve, thin
 from kandle.analysis._frames import (
     ARCHITECTURE,

@@ -40,7 +40,12 @@ def add(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from kandle import paper
+    from kandle._errors import needs_extra
 
+    # Before training what could not be rendered afterwards.
+    with needs_extra("'kandle reproduce'", "study"):
+        import matplotlib  # noqa: F401
+        import pandas  # noqa: F401
     targets = paper.chosen(arguments.targets)
     work = paper.work(targets, arguments.scale)
     out = Path(arguments.out or Path("kandle-out") / arguments.scale)

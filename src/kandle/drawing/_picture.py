@@ -1,5 +1,6 @@
 """Where the parts of a picture of a network go: plain data, before anything is drawn."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from kandle.nn import KAN, LayerEdges, strongest
 
 _SAMPLE = 1000  # points that stand in for data where none are given
 _CURVE = 60  # points per drawn function
+_ROW = 16  # boxes side by side; a layer with more of them gets further rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +26,7 @@ class Edge:
         importance: the standard deviation of its output over the data.
         opacity: from 0 (invisible) to 1, the importance as a share of the layer's largest.
         position: the center of its box along the layer, from 0 to 1.
+        row: the row of its box among the layer's, counted from below.
         x, y: the function's curve, each scaled to the interval [0, 1].
     """
 
@@ -33,24 +36,27 @@ class Edge:
     importance: float
     opacity: float
     position: float
+    row: int
     x: Float[np.ndarray, " points"]
     y: Float[np.ndarray, " points"]
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A network laid out: units of layer l at height l, edges in boxes half-way between.
+    """A network laid out: a line of units per layer, edges in rows of boxes between the lines.
 
     Attributes:
         units: positions of the units of every layer along it, from 0 to 1.
         edges: the edges that are drawn.
         hidden: how many edges of each layer are not.
+        rows: how many rows of boxes each layer has.
         input_names, output_names: labels below the first layer and above the last.
     """
 
-    units: tuple[Float[np.ndarray, " n"], ...]
+    units: tuple[Float[np.ndarray, " _"], ...]
     edges: tuple[Edge, ...]
     hidden: tuple[int, ...]
+    rows: tuple[int, ...]
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
 
@@ -75,23 +81,29 @@ def picture(
     )
     found = model.edges(_sample(model) if x is None else x)
     units = tuple((np.arange(n) + 0.5) / n for n in widths)
-    drawn, hidden = [], []
+    drawn, hidden, rows = [], [], []
     for layer, each in enumerate(found):
         chosen = _layer_edges(layer, each, units, edges_per_layer)
         drawn.extend(chosen)
         hidden.append(each.importance.size - len(chosen))
-    return Picture(units, tuple(drawn), tuple(hidden), *names)
+        rows.append(1 + max((edge.row for edge in chosen), default=0))
+    return Picture(units, tuple(drawn), tuple(hidden), tuple(rows), *names)
 
 
 def _layer_edges(
     layer: int, each: LayerEdges, units: tuple[np.ndarray, ...], limit: int
 ) -> list[Edge]:
-    """The strongest edges of a layer in boxes side by side, ordered so that few lines cross."""
+    """The strongest edges of a layer, ordered so that few lines cross.
+
+    Neighbors are in different rows, so no two boxes share a position and every line can be told
+    from the others.
+    """
     (mask,) = strongest([each], limit)
     pairs = [(j, i) for j, i in np.argwhere(mask) if each.importance[j, i] > 0]
     below, above = units[layer], units[layer + 1]
     pairs.sort(key=lambda pair: (below[pair[1]] + above[pair[0]], below[pair[1]]))
     relative = each.relative
+    rows = max(1, math.ceil(len(pairs) / _ROW))
     found = []
     for place, (j, i) in enumerate(pairs):
         t, y = each.curve(j, i, _CURVE)
@@ -103,6 +115,7 @@ def _layer_edges(
                 float(each.importance[j, i]),
                 float(relative[j, i]),
                 (place + 0.5) / len(pairs),
+                place % rows,
                 _unit_interval(t),
                 _unit_interval(y),
             )

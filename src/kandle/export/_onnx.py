@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kandle._errors import UserError
+from kandle._errors import needs_extra
 from kandle.export._pieces import Portable, PortableLayer
 
 _OPSET = 17
@@ -18,11 +18,9 @@ def onnx_model(model: Portable) -> bytes:
     Every cell of a layer's knots contributes the powers of its local coordinate, masked to the
     rows that lie in it, and one matrix product sums them with the coefficients.
     """
-    try:
+    with needs_extra("Exporting to ONNX", "onnx"):
         import onnx
         from onnx import TensorProto, helper
-    except ModuleNotFoundError:
-        raise UserError("Exporting to ONNX needs the package onnx: pip install onnx") from None
     graph = _Graph()
     z = graph.node("Sub", "x", graph.constant(model.input_offset))
     z = graph.node("Div", z, graph.constant(model.input_scale))

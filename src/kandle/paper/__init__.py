@@ -8,6 +8,8 @@ plotting library.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from kandle._errors import needs_extra
+
 # name -> the module that defines it
 _PUBLIC = {
     "STUDIES": "_studies",
@@ -43,7 +45,8 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_PUBLIC[name]}"), name)
+    with needs_extra(f"{__name__}.{name}", "study"):
+        value = getattr(importlib.import_module(f"{__name__}.{_PUBLIC[name]}"), name)
     globals()[name] = value
     return value
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
-from kandle._errors import must
+from kandle._errors import must, needs_extra
 from kandle.store import _sessions
 from kandle.store._blobs import Unreadable, pack, unpack
 from kandle.store._checks import checksum, combined, curve_checksum, spectra_checksum
@@ -359,7 +359,8 @@ class Store:
         """The runs as a pandas frame with the exported columns, one row per run, in the order they
         were stored.
         """
-        import pandas as pd
+        with needs_extra("Store.frame", "study"):
+            import pandas as pd
 
         with explained(self.path):
             records = [row.record() for row in self.rows(study)]

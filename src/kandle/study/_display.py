@@ -1,5 +1,6 @@
 """Progress of a running study: a live panel on a terminal, plain lines elsewhere."""
 
+import importlib.util
 import sys
 import time
 from typing import IO, Any
@@ -70,8 +71,9 @@ class LiveDisplay:
 
 
 def display(title: str) -> LineDisplay | LiveDisplay:
-    """The display for standard output: live on a terminal, lines elsewhere."""
-    return LiveDisplay(title) if sys.stdout.isatty() else LineDisplay()
+    """The display for standard output: live on a terminal (with rich), lines elsewhere."""
+    live = sys.stdout.isatty() and importlib.util.find_spec("rich") is not None
+    return LiveDisplay(title) if live else LineDisplay()
 
 
 def describe(progress: Progress) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kandle import init
-from kandle._errors import UserError, must, unknown
+from kandle._errors import UserError, must, needs_extra, unknown
 from kandle._text import printable
 from kandle.store import (
     COLUMNS,
@@ -64,6 +64,9 @@ def _to_csv(frame: "pd.DataFrame", path: Path) -> None:
 
 
 def _to_parquet(frame: "pd.DataFrame", path: Path) -> None:
+    with needs_extra("Writing a Parquet file", "study"):
+        import pyarrow  # noqa: F401
+
     frame.to_parquet(path, index=False)
 
 
@@ -177,8 +180,9 @@ def _from_csv(path: Path) -> tuple[list[str], Iterator[Row]]:
 
 
 def _from_parquet(path: Path) -> tuple[list[str], Iterator[Row]]:
-    import pyarrow
-    import pyarrow.parquet
+    with needs_extra("Reading a Parquet file", "study"):
+        import pyarrow
+        import pyarrow.parquet
 
     try:
         table = pyarrow.parquet.read_table(path)

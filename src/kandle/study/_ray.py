@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from kandle._errors import MissingExtra, must
+from kandle._errors import must, needs_extra
 from kandle.study._batch import Batch
 from kandle.study._environment import ONE_THREAD, prepare
 from kandle.study._execute import TRAINER, execute, load_runner, one_line_reason
@@ -37,10 +37,8 @@ class RayExecutor(Executor):
     ):
         if not cpus + gpus > 0:
             raise must("'cpus' and 'gpus' of RayExecutor", "not both 0", (cpus, gpus))
-        try:
+        with needs_extra("Running on Ray", "ray"):
             import ray
-        except ImportError:
-            raise MissingExtra("Running on Ray", "ray") from None
         self._ray: Any = ray
         self._cpus, self._gpus = cpus, gpus
         self._joined = ray.is_initialized()

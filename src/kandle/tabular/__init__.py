@@ -5,7 +5,7 @@ The estimators are imported when first used: everything else works without sciki
 
 from typing import TYPE_CHECKING, Any
 
-from kandle._errors import MissingExtra
+from kandle._errors import needs_extra
 from kandle.tabular._encode import Encoder
 from kandle.tabular._fit import Outcome, fit_classes, fit_rows, fit_values
 from kandle.tabular._fit_table import TableFit, fit_parquet, fit_table
@@ -47,10 +47,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in ("KANClassifier", "KANRegressor"):
         raise AttributeError(f"module 'kandle.tabular' has no attribute {name!r}")
-    try:
+    with needs_extra(name, "sklearn"):
         import sklearn  # noqa: F401
-    except ModuleNotFoundError:
-        raise MissingExtra(name, "sklearn") from None
     from kandle.tabular._classifier import KANClassifier
     from kandle.tabular._regressor import KANRegressor
 

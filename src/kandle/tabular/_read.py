@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kandle._errors import UserError, must, unknown
+from kandle._errors import UserError, must, needs_extra, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +31,8 @@ def read_frame(
         data: the file or the frame.
         separator: between the columns of a text file; None finds out from its first line.
     """
-    import pandas as pd
+    with needs_extra("Reading a table", "table"):
+        import pandas as pd
 
     if isinstance(data, pd.DataFrame):
         return data.set_axis([str(column) for column in data.columns], axis=1)
@@ -176,7 +177,9 @@ def _read_text(path: Path, separator: str | None) -> "pd.DataFrame":
 
 
 def _read_parquet(path: Path) -> "pd.DataFrame":
-    import pandas as pd
+    with needs_extra("Reading a Parquet file", "table"):
+        import pandas as pd
+        import pyarrow  # noqa: F401
 
     frame = pd.read_parquet(path)
     # An index with a name is a column of the file like any other.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kandle._errors import UserError
+from kandle._errors import UserError, needs_extra
 from kandle.tabular._read import check_columns, numbers, unnamed
 from kandle.tabular._rows import MOST_HELD_OUT, Block
 from kandle.tabular._scaler import Scaler, in_float32
@@ -25,11 +25,11 @@ _TRAIN, _VALIDATE, _TEST = range(3)
 
 def is_streamed(path: str | os.PathLike) -> bool:
     """Whether a file is Parquet and too large to be read at once."""
-    import pyarrow.parquet as pq
-
     path = Path(path)
     if path.suffix.lower() not in (".parquet", ".pq") or not path.is_file():
         return False
+    with needs_extra("Reading a Parquet file", "table"):
+        import pyarrow.parquet as pq
     try:
         metadata = pq.read_metadata(path)
     except Exception:  # whatever is wrong with the file is said when it is read
@@ -91,7 +91,8 @@ class ParquetRows:
         seed: int = 0,
         validation_fraction: float = 0.1,
     ):
-        import pyarrow.parquet as pq
+        with needs_extra("Reading a Parquet file", "table"):
+            import pyarrow.parquet as pq
 
         self._file = pq.ParquetFile(path)
         columns = self._file.schema_arrow.names

@@ -7,12 +7,10 @@ Example:
     torch.Size([10, 1])
 """
 
-from kandle._errors import MissingExtra
+from kandle._errors import needs_extra
 
-try:
+with needs_extra("kandle.torch", "torch"):
     import torch as _torch  # noqa: F401
-except ModuleNotFoundError:
-    raise MissingExtra("kandle.torch", "torch") from None
 
 from kandle.interop import Report, SplineLayer
 from kandle.torch._adapters import Adapter, assign, register, torch_residual, unregister

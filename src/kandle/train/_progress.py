@@ -1,5 +1,6 @@
 """The progress bar of a long training."""
 
+import importlib.util
 import math
 import sys
 import time
@@ -59,5 +60,6 @@ class Bar:
 
 
 def watched() -> bool:
-    """Whether standard error is a terminal, where a bar can be shown."""
-    return sys.stderr is not None and sys.stderr.isatty()
+    """Whether a bar can be shown: standard error is a terminal, and rich is installed."""
+    terminal = sys.stderr is not None and sys.stderr.isatty()
+    return terminal and importlib.util.find_spec("rich") is not None

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from kandle._errors import MissingExtra, UserError
+from kandle._errors import UserError, needs_extra
 from kandle.report._load import open_store
 from kandle.report.explorer._payload import payload
 
@@ -33,10 +33,8 @@ def escaped(data: Any) -> str:
 
 
 def _plotly() -> str:
-    try:
+    with needs_extra("'kandle explore'", "explore"):
         from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise MissingExtra("'kandle explore'", "explore") from None
     return get_plotlyjs()
 
 

@@ -4,9 +4,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
+from kandle._errors import UserError, needs_extra, unknown
 
-from kandle._errors import UserError, unknown
+with needs_extra("kandle.report.figures", "study"):
+    from matplotlib.figure import Figure
+
 from kandle.report._load import open_store, restrict, study_runs
 from kandle.report._names import ordered
 from kandle.report.figures._curves import curve_grid, draw_curves
