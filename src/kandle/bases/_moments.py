@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kandle._compat import enable_x64
 from kandle._errors import UserError, must, unknown
 from kandle.bases._basis import Basis, check_order
 from kandle.bases._inputs import Inputs
@@ -128,7 +129,7 @@ def _in_float64(residual: Residual, order: int) -> Callable[[np.ndarray], np.nda
     def function(x: np.ndarray) -> np.ndarray:
         chunks = np.resize(x, (-(-x.size // _CHUNK), _CHUNK))  # the last is filled by repeating
         # Compile-time evaluation: a model may be built inside `jit`, where x is still a constant.
-        with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+        with jax.ensure_compile_time_eval(), enable_x64(True):
             values = [np.asarray(compiled(chunk), dtype=np.float64) for chunk in chunks]
         if values[0].shape != (_CHUNK,):
             raise must("'residual'", "a function of one number that returns one", residual)

@@ -7,12 +7,11 @@ from kandle._errors import UserError
 
 def load_any(path: str) -> tuple[Any, Any | None]:
     """The network in a file, and all of the fit where `kandle fit` or an estimator saved it."""
-    import jax
-
+    from kandle._compat import enable_x64
     from kandle.nn import load, load_metadata
     from kandle.tabular import load_fitted
 
-    with jax.enable_x64(True):  # so that a model of any precision can be read
+    with enable_x64(True):  # so that a model of any precision can be read
         if "kandle-fit" in load_metadata(path):
             fitted = load_fitted(path)
             return fitted.model, fitted

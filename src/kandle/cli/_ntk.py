@@ -28,9 +28,8 @@ def add(subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    import jax
-
     from kandle import ntk, problems
+    from kandle._compat import enable_x64
     from kandle._errors import UserError
     from kandle.cli._models import load_any
 
@@ -41,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     problem = problems.get(arguments.problem)
     steps = problem.default_steps if arguments.steps is None else arguments.steps
     model, _ = load_any(arguments.model)
-    with jax.enable_x64(True):  # the model may be in double precision
+    with enable_x64(True):  # the model may be in double precision
         found = ntk.spectra(problem, model)
     if not found:
         raise UserError(f"{arguments.model} has weights or a kernel that are not finite.")

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from kandle._compat import enable_x64
 from kandle._errors import UserError, must
 from kandle.init import Inputs, Scheme, draw_scaled
 from kandle.interop._jaxkan_functions import (
@@ -157,7 +158,7 @@ def _residual(function: Callable | None) -> Residual | None:
 
     def residual(x: np.ndarray, order: int) -> np.ndarray:
         R = jax.grad(function) if order else function
-        with jax.enable_x64(True):
+        with enable_x64(True):
             return np.asarray(jax.vmap(R)(jnp.asarray(x, jnp.float64)))
 
     return residual

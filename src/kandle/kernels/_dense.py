@@ -66,7 +66,9 @@ def _basis_sum(x: Float[Array, "n_in N"], c: Array, b: Array, basis: Basis) -> A
         return _product(c, b, table(x, basis, 0))
 
     n_in, samples = x.shape
-    if jax.default_backend() != "cpu" or samples * n_in * basis.n_basis <= _WHOLE:
+    # Under jax.export the number of samples may be a symbol, which no block size fits.
+    whole = not isinstance(samples, int) or samples * n_in * basis.n_basis <= _WHOLE
+    if jax.default_backend() != "cpu" or whole:
         return product(x)
     blocks = -(-samples // _BLOCK)
     size = -(-samples // blocks)

@@ -12,6 +12,9 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from kandle._compat import typeof
+from kandle._errors import UserError
+
 
 def _common(sizes: Iterable[int]) -> int:
     return next((size for size in sizes if size != 1), 1)
@@ -62,12 +65,27 @@ def lower(primitive: Primitive, *, anywhere: Callable, cpu: Callable | None = No
     multiple = primitive.multiple_results
     mlir.register_lowering(primitive, mlir.lower_fun(anywhere, multiple_results=multiple))
     if cpu is not None:
-        mlir.register_lowering(primitive, cpu, platform="cpu")
+        mlir.register_lowering(primitive, _in_this_process(cpu), platform="cpu")
+
+
+def _in_this_process(rule: Callable) -> Callable:
+    """A lowering rule that calls the loaded library, and refuses to be part of an export."""
+
+    def lowered(ctx: mlir.LoweringRuleContext, *operands, **params):
+        if ctx.module_context.lowering_parameters.for_export:
+            raise UserError(
+                "jax.export cannot export the 'native' backend for the CPU: its kernels are a "
+                "library in this process, which the exported program would not find elsewhere. "
+                "Export model.with_backend('dense') instead."
+            )
+        return rule(ctx, *operands, **params)
+
+    return lowered
 
 
 def no_tangent(value):
     """The symbolic zero tangent of a result that nothing moves."""
-    return ad.Zero(jax.typeof(value).to_tangent_aval())
+    return ad.Zero(typeof(value).to_tangent_aval())
 
 
 def sum_to(x, like):

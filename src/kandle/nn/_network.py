@@ -1,5 +1,6 @@
 """The network: layers one after the other."""
 
+import dataclasses
 import itertools
 import math
 import numbers
@@ -135,6 +136,14 @@ class KAN(eqx.Module):
         network = object.__new__(cls)
         object.__setattr__(network, "layers", layers)
         return network
+
+    def with_backend(self, backend: str | None) -> "KAN":
+        """The same network on another backend, such as "dense" for `jax.export`; None chooses the
+        fastest one at the time of a call.
+        """
+        for layer in self.layers:
+            kernels.check_backend(backend, layer.basis)
+        return KAN.from_layers(dataclasses.replace(layer, backend=backend) for layer in self.layers)
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -324,7 +333,7 @@ class KAN(eqx.Module):
         """
         return prune(self, self._rows(x)[0], threshold=threshold, keep=keep)
 
-    def _rows(self, x: ArrayLike) -> tuple[Float[Array, "N n_in"], tuple[int, ...]]:
+    def _rows(self, x: ArrayLike) -> tuple[Float[Array, "N n_in"], tuple[Any, ...]]:
         x = jnp.asarray(x)
         if jnp.iscomplexobj(x):
             raise must("'x' of KAN", "real", f"an array of {x.dtype}")
@@ -332,7 +341,7 @@ class KAN(eqx.Module):
         n_in = self.widths[0]
         if x.ndim == 0 or x.shape[-1] != n_in:
             raise must("'x' of KAN", f"an array whose last axis has {n_in} components", x.shape)
-        return x.reshape(-1, n_in), x.shape[:-1]
+        return x.reshape(-1, n_in), x.shape[:-1]  # under jax.export these may be symbols
 
 
 def _check_widths(widths: Any) -> tuple[int, ...]:

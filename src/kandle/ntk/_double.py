@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from kandle._compat import enable_x64
 from kandle._errors import UserError, must
 from kandle.nn import KAN
 
@@ -14,7 +15,7 @@ from kandle.nn import KAN
 @contextlib.contextmanager
 def double() -> Iterator[None]:
     """JAX computes in float64 inside, and as before after it."""
-    with jax.enable_x64(True):
+    with enable_x64(True):
         yield
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from kandle._compat import enable_x64
 from kandle._errors import UserError, must, unknown
 from kandle.problems._coefficient import Coefficient
 from kandle.problems._condition import Condition, Named, Operator
@@ -443,11 +444,10 @@ class PDE:
         """
 
         def field(x: ArrayLike) -> np.ndarray:
-            import jax
 
             z = np.asarray(x, np.float64) if self.units is None else self.units.to_network(x)
             double = getattr(model, "dtype", None) == np.float64
-            with jax.enable_x64(True) if double else contextlib.nullcontext():
+            with enable_x64(True) if double else contextlib.nullcontext():
                 return self.transformed(z, np.asarray(model(z)))
 
         return field

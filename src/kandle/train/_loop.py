@@ -7,10 +7,10 @@ import numbers
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
-import jax
 import numpy as np
 
 from kandle import kernels, problems
+from kandle._compat import enable_x64
 from kandle._errors import must, unknown
 from kandle.init import Sampler, Scheme
 from kandle.init import get as get_scheme
@@ -118,7 +118,7 @@ def train(
 
     results: dict[int, Result] = {}
     # The caller's precision has no effect on the training and is restored afterwards.
-    with jax.enable_x64(dtype == "float64"), _reporting(progress) as report:
+    with enable_x64(dtype == "float64"), _reporting(progress) as report:
         settings = Settings(
             problem=problem,
             architecture=architecture,
