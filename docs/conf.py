@@ -1,8 +1,13 @@
 """How the documentation is built: `make docs`."""
 
+import os
 import re
+import sys
+from pathlib import Path
 
 import kandle
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "Kandle"
 author = "The Kandle developers"
@@ -10,20 +15,39 @@ copyright = author
 version = release = kandle.__version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
-    "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "commands",
+    "mathml",
 ]
-exclude_patterns = ["_build"]
-myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
+exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
+myst_enable_extensions = ["deflist", "dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 3
+html_math_renderer = "mathml"
+
+# Notebooks are executed, each in a folder of its own, when they or the build folder are new. An
+# error ends the build.
+nb_execution_mode = "cache"
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 240
+nb_merge_streams = True
+# Lines for people at a terminal, and colors for those who look at the page.
+os.environ["COLUMNS"] = "100"
+os.environ["NO_COLOR"] = "1"
+copybutton_prompt_text = r">>> |\$ "
+copybutton_prompt_is_regexp = True
 
 # `widths` belongs to the networks of JAX and of PyTorch; a field of that name links to neither.
 suppress_warnings = ["ref.python"]
 
 html_theme = "furo"
 html_title = "Kandle"
+html_static_path = ["_static"]
+html_css_files = ["kandle.css"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"

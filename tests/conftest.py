@@ -3,6 +3,7 @@
 import contextlib
 import signal
 
+import jax
 import jaxtyping
 import pytest
 
@@ -13,6 +14,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Shapes in annotations are checked at every call. The hook must be there before anything of the
 # package is imported; programs that the tests start run without it.
 jaxtyping.install_import_hook("kandle", "typechecker.check_arrays")
+
+# The tests use the name of today's JAX; the package itself must not (`test_compat.py`).
+if not hasattr(jax, "enable_x64"):
+    from jax.experimental import enable_x64
+
+    jax.enable_x64 = enable_x64
 
 _raises = pytest.raises
 

@@ -12,7 +12,9 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = (
     *("README.md", "docs/quickstart.md", "docs/ntk.md", "docs/schemes/index.md"),
     *("docs/other-libraries.md", "docs/coming-from-pykan.md", "docs/pdes.md", "docs/tables.md"),
-    *("docs/least-squares.md", "docs/bases.md", "docs/schemes/data.md"),
+    *("docs/least-squares.md", "docs/bases.md", "docs/schemes/data.md", "docs/index.md"),
+    *("docs/guides/export.md", "docs/guides/own-scheme.md", "docs/guides/own-basis.md"),
+    "docs/reference/file-formats.md",
 )
 PYTHON = re.compile(r"(?:<!-- needs: ([^>]*) -->\n)?```python\n(.*?)```", re.DOTALL)
 
