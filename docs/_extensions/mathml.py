@@ -4,7 +4,6 @@ from html import escape
 
 from docutils import nodes
 from latex2mathml.converter import convert
-from latex2mathml.exceptions import LatexError
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
@@ -15,7 +14,7 @@ def _markup(node: nodes.Element, display: str) -> str:
     latex = node.astext()
     try:
         return convert(latex, display=display)
-    except LatexError as error:
+    except Exception as error:  # the converter has a dozen kinds, without a common base
         _log.warning("cannot convert %r: %s", latex, type(error).__name__, location=node)
         return f"<code>{escape(latex)}</code>"
 

@@ -73,6 +73,11 @@ def test_pruned_edges_leave_no_trace(model):
     assert len(laid_out.edges) <= 10
 
 
+def test_a_notebook_shows_the_figure_without_pyplot():
+    figure = kandle.plot(KAN([1, 1], key=KEY))
+    assert figure._repr_png_().startswith(b"\x89PNG")  # pyright: ignore
+
+
 def test_the_command_draws_a_saved_model(tmp_path, model, capsys):
     kandle.save(model, tmp_path / "model.safetensors")
     out = tmp_path / "model.svg"

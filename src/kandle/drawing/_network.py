@@ -1,5 +1,6 @@
 """Draw a network with the functions on its edges."""
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,8 +52,7 @@ def plot(
     Returns:
         The matplotlib figure.
     """
-    with needs_extra("kandle.plot", "plot"):
-        from matplotlib.figure import Figure
+    new_figure = _figure_class()
     if path is not None and Path(path).suffix not in _SUFFIXES:
         raise must("'path' of plot", f"a file named *{', *'.join(_SUFFIXES)}", str(path))
     laid_out = picture(
@@ -62,10 +62,25 @@ def plot(
         output_names=output_names,
         edges_per_layer=edges_per_layer,
     )
-    figure = _draw(laid_out, title, Figure)
+    figure = _draw(laid_out, title, new_figure)
     if path is not None:
         figure.savefig(path, dpi=160)
     return figure
+
+
+def _figure_class() -> "type[Figure]":
+    with needs_extra("kandle.plot", "plot"):
+        from matplotlib.figure import Figure
+
+    class NetworkFigure(Figure):
+        """A figure that notebooks show even if pyplot was never imported."""
+
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            self.savefig(buffer, format="png", dpi=110)
+            return buffer.getvalue()
+
+    return NetworkFigure
 
 
 class _Canvas:
@@ -97,12 +112,12 @@ class _Canvas:
         return self.x(edge.position) - _BOX / 2, bottom
 
 
-def _draw(laid_out: Picture, title: str, Figure: Any) -> "Figure":
+def _draw(laid_out: Picture, title: str, new_figure: "type[Figure]") -> "Figure":
     from matplotlib.collections import LineCollection
 
     canvas = _Canvas(laid_out)
     above = 0.35 if title else 0.0
-    figure = Figure(figsize=(canvas.width, canvas.height + above))
+    figure = new_figure(figsize=(canvas.width, canvas.height + above))
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set_axis_off()
     axes.set_xlim(0, canvas.width)
