@@ -35,7 +35,8 @@ nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 240
 nb_merge_streams = True
-# Lines for people at a terminal, and colors for those who look at the page.
+# The notebooks call the program of this environment, whose output fits the page.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 os.environ["COLUMNS"] = "100"
 os.environ["NO_COLOR"] = "1"
 copybutton_prompt_text = r">>> |\$ "
