@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from kandle._compat import enable_x64
 from kandle._errors import UserError, must, unknown
 from kandle.bases._basis import Basis, check_order
 from kandle.bases._inputs import Inputs
@@ -120,6 +119,8 @@ def _in_float64(residual: Residual, order: int) -> Callable[[np.ndarray], np.nda
         module, attribute = IN_JAX[residual]
         residual = getattr(importlib.import_module(module), attribute)
     import jax
+
+    from kandle._compat import enable_x64
 
     R = residual
     for _ in range(order):

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from kandle._compat import enable_x64
 from kandle._errors import UserError, must, unknown
 from kandle.problems._coefficient import Coefficient
 from kandle.problems._condition import Condition, Named, Operator
@@ -444,6 +443,7 @@ class PDE:
         """
 
         def field(x: ArrayLike) -> np.ndarray:
+            from kandle._compat import enable_x64
 
             z = np.asarray(x, np.float64) if self.units is None else self.units.to_network(x)
             double = getattr(model, "dtype", None) == np.float64
