@@ -36,9 +36,14 @@ def test_every_edge_is_drawn_as_dark_as_it_is_important(model):
     np.testing.assert_allclose(edge.x, (t - t.min()) / np.ptp(t))
 
 
-@pytest.mark.parametrize("widths", [[1, 1], [2, 8, 8, 1], [5, 13, 2], [20, 64, 1]])
-def test_boxes_do_not_overlap_and_stay_inside(widths):
-    laid_out = picture(KAN(widths, key=KEY))
+@pytest.fixture(scope="module")
+def large():
+    return KAN([20, 64, 64, 1], key=KEY)
+
+
+@pytest.mark.parametrize("name", ["model", "large"])
+def test_boxes_do_not_overlap_and_stay_inside(name, request):
+    laid_out = picture(request.getfixturevalue(name))
     canvas = _Canvas(laid_out)
     corners = [canvas.box(edge) for edge in laid_out.edges]
     for left, bottom in corners:
@@ -50,8 +55,7 @@ def test_boxes_do_not_overlap_and_stay_inside(widths):
         assert abs(x - u) >= _BOX or abs(y - v) >= _BOX
 
 
-def test_a_large_network_shows_the_strongest_edges_and_counts_the_others(tmp_path):
-    large = KAN([20, 64, 64, 1], key=KEY)
+def test_a_large_network_shows_the_strongest_edges_and_counts_the_others(large, tmp_path):
     laid_out = picture(large)
     assert laid_out.hidden == (20 * 64 - 64, 64 * 64 - 64, 0)
     relative = large.edges(np.random.default_rng(0).uniform(-1, 1, (1000, 20)))[0].relative
