@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kandle import study
+from kandle.cli import main
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -34,3 +35,18 @@ def test_the_study_file_is_a_study(tmp_path, monkeypatch):
     assert len(found.specs()) == 3 * 4 * 4 * 36
     assert {spec.steps for spec in study.plan(found, "smoke").specs} == {10}
     assert {spec.problem for spec in study.plan(found, "quick").specs} == {"f1"}
+
+
+def test_the_own_problem_and_scheme_can_be_planned(tmp_path, monkeypatch, capsys):
+    (code,) = (block for block in blocks("study-files.md", "python") if "# waves.py" in block)
+    (tmp_path / "waves.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    (line,) = (
+        line
+        for block in blocks("study-files.md", "console")
+        for line in block.splitlines()
+        if "waves:Shrunk" in line
+    )
+    words = line.removeprefix("$ kandle study run ").split()
+    assert main(["study", "plan", *words[: words.index("--store")]]) == 0
+    assert "5 runs" in capsys.readouterr().out
