@@ -9,9 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+import scipy  # its parts are imported when first used
 
 Function = Callable[[np.ndarray], np.ndarray]
+
+
+def expit(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + e⁻ˣ)."""
+    return scipy.special.expit(x)
 
 
 def _silu_slope(x: np.ndarray) -> np.ndarray:
