@@ -14,7 +14,7 @@ help:
 	@echo "make check   linters, formatters, type checker and the direction of imports"
 	@echo "make sanitize   the kernels' tests under AddressSanitizer"
 	@echo "make docs    build the documentation"
-	@echo "make results pack a store of finished runs into results/ (STORE=, COMMIT=, COMMAND=)"
+	@echo "make results add the finished runs of a store to results/ and rewrite docs/results.md (STORE=, COMMIT=, COMMAND=)"
 	@echo "make clean   remove what the others made"
 
 $(BIN)/python:
@@ -58,9 +58,9 @@ sanitize: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
-# Packs a store of finished runs into results/: make results STORE=DIR COMMIT=HASH COMMAND='...'
+# Adds the finished runs of stores to results/: make results STORE='DIR ...' COMMIT=HASH COMMAND='...'
 results: $(VENV)/.demo
-	$(BIN)/python -m kandle.paper._results $(STORE) --out results --commit $(COMMIT) --command "$(COMMAND)"
+	$(BIN)/python -m kandle.paper._results results $(STORE) --out results --commit $(COMMIT) --command "$(COMMAND)"
 	$(BIN)/python -m kandle.paper._page docs/results.md
 
 clean:

@@ -1,6 +1,7 @@
 """The results that come with the project: packed, verified, truthful about what they cover."""
 
 import json
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def packed(tmp_path_factory):
     synthetic.write_store(
         folder / "store", runs, synthetic.curves_study(problems=("f1",), points=9)
     )
-    made = _results.build(folder / "store", folder / "out", commit="c" * 40, command="kandle …")
+    made = _results.build([folder / "store"], folder / "out", commit="c" * 40, command="kandle …")
     return folder / "out", made, folder / "store"
 
 
@@ -49,6 +50,25 @@ def test_packing_keeps_every_run_curve_and_result(packed):
     assert made["studies"]["functions"]["runs"] == 32
     assert made["studies"]["functions"]["overnight"] == [16, 7440]
     assert not made["studies"]["functions"]["complete_at_overnight"]
+
+
+def test_packing_extends_what_is_packed(packed, tmp_path):
+    """The one command that adds finished runs to the results: old and new stores, one of them
+    written in the format of version 0.1.0."""
+    old = tmp_path / "old"
+    more = synthetic.feynman(problems=("I.6.2",), seeds=1, power_seeds=1)
+    synthetic.write_store(old, more)
+    with sqlite3.connect(old / "runs.sqlite") as database:
+        database.execute("DROP TABLE schemes")
+        database.execute("PRAGMA user_version = 2")
+    for name in (PACKED, MANIFEST):
+        (tmp_path / name).write_bytes((packed[0] / name).read_bytes())
+    made = _results.build([tmp_path, old], tmp_path, commit="d" * 40, command="kandle …")
+    assert made["studies"]["functions"] == packed[1]["studies"]["functions"]
+    assert made["studies"]["feynman"]["runs"] == len(more) == 6
+    with Store.open(tmp_path) as joined, Store.open(packed[0]) as before:
+        assert len(joined) == len(before) + 6
+    assert "feynman" in "\n".join(_results.describe(made))
 
 
 def test_writing_a_packed_store_is_refused(packed, capsys):

@@ -31,7 +31,7 @@ def parts():
         synthetic.feynman(problems=(*list(FEYNMAN)[:6], "I.27.6"), seeds=3, power_seeds=3),
         synthetic.curves_study(problems=("f1", "f3"), seeds=3, points=60),
         synthetic.curves_study("curves-pdes", synthetic.PDES[:2], seeds=2, points=60),
-        synthetic.ntk_study(problems=("f3", "f5")),
+        synthetic.ntk_study(),
         synthetic.ntk_study("ntk-pdes", synthetic.PDES),
         synthetic.ntk_study("ntk-exponents", ("f3", "burgers"), four, ("power-law",)),
     ]

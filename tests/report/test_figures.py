@@ -44,10 +44,6 @@ def test_the_list_is_the_papers():
 def test_every_figure_is_drawn_from_a_partial_store(command, store, tmp_path, name):
     out = tmp_path / "figures" / f"{name}.png"
     code, told, errors = command("figure", name, "--store", store, "--out", out)
-    if name in ("figN1", "figN2", "figN3"):  # drawn before; why not now is open
-        assert code == 2
-        assert "there is nothing to draw" in errors
-        return
     assert code == 0, errors
     assert told.strip() == str(out)
     picture = imread(out)
@@ -310,12 +306,66 @@ def test_a_figure_without_data_is_an_error_and_not_an_empty_picture(command, tmp
     code, _, errors = command("figure", "fig1", "--store", tmp_path / "store", "--out", out)
     assert (code, out.exists()) == (2, False)
     assert "nothing to draw" in errors
+    # Spectra of another function only: four panels that say "no runs" would be an empty picture.
+    synthetic.write_store(tmp_path / "spectra", synthetic.ntk_study(problems=("f3",)))
+    code, _, errors = command("figure", "figN1", "--store", tmp_path / "spectra", "--out", out)
+    assert (code, out.exists()) == (2, False)
+    assert "nothing to draw" in errors
 
 
-def test_a_heatmap_of_one_cell_is_not_drawn():
+def test_a_heatmap_of_one_cell_is_not_drawn_and_a_row_is():
     runs = synthetic.grid_study(problems=("f3",), shapes=[(5, 8, 2)], exponents=[(0.25, 1.0)])
-    with pytest.raises(UserError, match="at least two values of α and of β"):
+    with pytest.raises(UserError, match="at least two exponent pairs"):
         figures.heatmap_grid(runs, "f3", 5)
+    pairs = [(0.0, b) for b in synthetic.EXPONENTS]
+    runs = synthetic.grid_study(problems=("f3",), shapes=[(5, 8, 2)], exponents=pairs)
+    grid = figures.heatmap_grid(runs, "f3", 5, **SEARCHES["functions"])
+    assert grid.panels[8, 2].values.shape == (9, 1)
+    assert grid.remark.startswith("9 of 81 exponent pairs")
+
+
+def test_a_zero_eigenvalue_does_not_use_up_the_scale(parts):
+    data = parts[5]
+    first = data.runs.loc[data.runs["problem"].eq("f3"), "identity"].iloc[0]
+    spectra = dict(data.spectra)
+    zero = [s._replace(eigenvalues=np.append(s.eigenvalues[:-1], 1e-60)) for s in spectra[first]]
+    spectra[first] = zero
+    grid = figures.spectrum_grid(
+        Data(data.runs, {}, spectra), "f3", shape=LARGE, pde=False, **WHOLE
+    )
+    drawn = figures.draw_spectra(grid)
+    low, high = drawn.axes[0].get_ylim()
+    values = zero[-1].eigenvalues
+    assert 1e-60 < values[-2] / 4 < low < values[-2] < values[0] < high
+    assert drawn.axes[1].get_ylim()[0] < grid.rows[0][1][1].spectra[-1][1][-1]
+
+
+def test_spectra_of_any_study_by_any_column(command, store, tmp_path, parts):
+    grid = figures.group_spectra(parts[6], "scheme")
+    assert [label for label, _ in grid.rows][:2] == [
+        "Allen–Cahn PDE residual",
+        "Allen–Cahn Conditions",
+    ]
+    titles = [panel.title for panel in grid.rows[0][1]]
+    assert titles == ["Baseline", "LeCun–numerical", "Glorot", "Power law"]
+    own = parts[6].runs
+    own = own[own["problem"].eq("burgers") & own["scheme"].eq("glorot")]["identity"].iloc[0]
+    wanted = [s.eigenvalues for s in parts[6].spectra[own] if s.block == "pde"]
+    shown = [values for _, values in grid.rows[2][1][2].spectra]
+    np.testing.assert_array_equal(shown, wanted)
+    out = tmp_path / "spectra.svg"
+    options = ["--store", store, "--study", "ntk-functions", "--where", "problem=f3", "--out", out]
+    code, _, errors = command("figure", "spectra", *options)
+    assert code == 0, errors
+    assert out.stat().st_size > 5000
+    options[3] = "feynman"
+    code, _, errors = command("figure", "spectra", *options[:4], "--out", out)
+    assert code == 2
+    assert "no kernel spectra" in errors
+    options[3] = "ntk-exponents"
+    code, _, errors = command("figure", "spectra", *options[:4], "--by", "identity", "--out", out)
+    assert code == 2
+    assert "this figure shows at most 6" in errors
 
 
 def test_outliers_are_clipped_and_marked():

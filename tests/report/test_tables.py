@@ -4,6 +4,8 @@ import io
 import itertools
 import math
 import re
+import shutil
+import subprocess
 
 import numpy as np
 import pandas as pd
@@ -13,6 +15,7 @@ import synthetic
 from kandle import analysis, study
 from kandle._errors import UserError
 from kandle.paper import _design, _printed
+from kandle.paper._formulas import formula_table
 from kandle.paper._tables import feynman_table, win_table
 from kandle.problems import FEYNMAN
 from kandle.report import tables
@@ -232,9 +235,92 @@ def test_latex_uses_booktabs_and_bold_for_the_best(parts):
     # `\\` before a bracket would read it as a length.
     assert "[ ]: 95" in shown
     assert not re.search(r"\\\\\s*[\[*]", shown)
-    body = shown[shown.index(r"\midrule") : shown.index(r"\bottomrule")]
+    table = shown[shown.index(r"\caption") :]  # after the rules are declared
+    body = table[table.index(r"\midrule") : table.index(r"\bottomrule")]
     rows = [line for line in body.splitlines() if line.endswith(r"\\")]
     assert {line.count("&") for line in rows} == {3}
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_latex_compiles_and_fits_the_papers_page(parts, tmp_path):
+    """A bare LaTeX, without booktabs, at the text width of the paper (5.5 inches)."""
+    runs = parts[0].assign(problem=parts[0]["problem"].replace("f1", "some_module:some_function"))
+    shown = [
+        win_table(parts[0], "1", paper=True),
+        win_table(parts[1], "2", paper=True),
+        win_table(runs, "1", study="mine"),
+        feynman_table(parts[2], "3", paper=True),
+        feynman_table(parts[2], "4"),
+        tables.region_table(parts[0], "functions"),
+        tables.compare_table(parts[2], "feynman", "width"),
+        formula_table(),
+    ]
+    body = "\n".join(tables.render(table, "latex") for table in shown)
+    (tmp_path / "t.tex").write_text(
+        r"\documentclass{article}\usepackage{amsmath,longtable}"
+        r"\usepackage[textwidth=5.5in,textheight=9in]{geometry}"
+        rf"\begin{{document}}{body}\end{{document}}",
+        encoding="utf-8",
+    )
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    log = done.stdout.decode(errors="replace")
+    assert done.returncode == 0, log[-2000:]
+    # Rows of tables, not the prose below them: a long name may break a line of it badly.
+    wide = [line for line in log.splitlines() if "Overfull" in line and "alignment" in line]
+    wide += [line for line in log.splitlines() if "Overfull" in line and "paragraph" in line]
+    assert wide == []
+
+
+def test_medians_of_any_study_by_any_column(command, store, parts):
+    options = ["--store", store, "--study", "feynman"]
+    code, shown, errors = command("table", "compare", *options, "--by", "width", "--format", "csv")
+    assert code == 0, errors
+    assert "below six runs the whole range" in errors
+    found = pd.read_csv(io.StringIO(shown)).set_index(["value", "problem"])
+    runs = parts[2]
+    own = runs[runs["width"].eq(8) & runs["problem"].eq("I.6.2")]["loss"]
+    row = found.loc[(8, "I.6.2")]
+    assert row["runs"] == len(own) == 9
+    assert row["median"] == pytest.approx(own.median())
+    assert row["low"] == pytest.approx(np.sort(own)[1])  # 2 P(Bin(9, 1/2) <= 1) = 0.039
+    text = command("table", "compare", *options, "--by", "scheme", "--where", "width=32")[1]
+    rows = text.splitlines()[4:7]
+    assert [row[9:20].strip() for row in rows] == ["Baseline", "Glorot", "Power law"]
+    assert rows[0].startswith("I.6.2 ")
+    for arguments, words in [
+        (["compare", *options, "--by", "colour"], "'--by' takes an exported column. Got 'colour'"),
+        (["compare", "--store", store], "needs '--store' and '--study'"),
+        (["1", "--store", store, "--by", "width"], "belong to 'kandle table compare'"),
+        (["compare", *options, "--paper"], "belong to the paper's tables"),
+    ]:
+        code, _, errors = command("table", *arguments)
+        assert code == 2
+        assert words in errors
+
+
+def test_runs_that_diverged_are_counted_and_left_out():
+    runs = synthetic.grid_study(problems=("f3",), shapes=[(5, 8, 2)], exponents=[(0.25, 1.0)])
+    runs.loc[runs.index[:2], ["status", "loss", "l2"]] = ["diverged", np.nan, np.nan]
+    table = tables.compare_table(runs, "mine", "scheme", "l2")
+    row = table.tidy.set_index("value").loc["Baseline"]
+    assert (row["runs"], row["unfinished"]) == (3, 2)
+    assert any("2 runs did not finish" in note for note in table.notes)
+
+
+def test_an_incomplete_search_is_marked():
+    runs = synthetic.grid_study(problems=("f1", "f3"), shapes=[(5, 8, 2), (10, 8, 2)])
+    lost = runs["problem"].eq("f3") & runs["scheme"].eq("power-law") & runs["alpha"].gt(0)
+    lost &= runs["G"].eq(10)
+    table = win_table(runs[~lost], "1")
+    assert any(
+        note.startswith("‖ Search incomplete") and "f₃ 9 on 1 architectures" in note
+        for note in table.notes
+    )
+    blocks = {block[0][0].text + block[1][0].text: block[0] for block in table.blocks}
+    assert ["‖" in cell.text for cell in blocks["Power law"][2:]] == [False, True]
+    assert ["‖" in cell.text for cell in blocks["Power law(0.25, 1)"][2:]] == [False, False]
+    assert not any("‖" in note for note in win_table(runs, "1").notes)
 
 
 def test_feynman_medians_are_taken_separately_and_ties_are_all_bold():

@@ -1,7 +1,7 @@
 """What the columns of exported rows mean, and which rows may be compared with one another.
 
 A *setting* is everything two schemes must share to be compared: the problem, the architecture and
-how it was trained. A *variant* is what tells two initializations apart. A *run* is a setting, a
+how it was trained. A *variant* is what distinguishes two initializations. A *run* is a setting, a
 variant and a seed.
 """
 
@@ -31,7 +31,7 @@ TRAINING = (
     "basis",
 )
 VARIANT = ("scheme", "alpha", "beta")
-# What an exported row may tell of a scheme beside its exponents.
+# What an exported row may say about a scheme beside its exponents.
 _SCHEME_OPTIONS = ("gain", "settings")
 REQUIRED = ("problem", "scheme", "G", "width", "depth", "seed", "loss", "l2")
 
@@ -62,9 +62,9 @@ def finished(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def distinct(runs: pd.DataFrame) -> pd.DataFrame:
-    """One row a run: of rows with one configuration and seed, the first finished (or the first).
+    """One row per run: of rows with one configuration and seed, the first finished (or the first).
 
-    Rows that `replicate` tells apart are repeats of a configuration, such as published results
+    Rows that differ in `replicate` are repeats of a configuration, such as published results
     hold, and stay: each is a training of its own.
     """
     runs = check(runs)
@@ -86,7 +86,7 @@ class Choice:
 
 
 def trained_alike(runs: pd.DataFrame) -> Choice:
-    """Keep, for every problem, the one way of training that is to be believed most.
+    """Keep, for every problem, the one way of training that represents it best.
 
     A store may hold one problem trained in several ways (2,000 steps and 10, `rba="text"` and
     `"published"`); medians and wins across them mean nothing. The way with the most steps is kept,

@@ -4,8 +4,8 @@ On a setting s (a problem and an architecture) a pair p has the regret log10 L_s
 L_s(q); where it never finished, its regret is infinite. The *leader* of the domain is the pair
 with the lowest median regret: the best single choice for somebody who does not know the setting. A
 pair belongs to the region when its loss on the median setting is at most `tolerance` times the
-leader's, compared setting by setting. The interval tells how sure that is: with few settings it is
-wide, and the region is then a guess and says so (`certain` is False).
+leader's, compared setting by setting. The interval shows how certain that is: with few settings it
+is wide, and the region is then a guess and says so (`certain` is False).
 """
 
 import numpy as np
@@ -24,8 +24,8 @@ def favourable_region(runs: pd.DataFrame, tolerance: float = 2.0) -> pd.DataFram
     tried is unknown there and is judged by the other settings. A pair tried on fewer than half the
     settings cannot lead.
 
-    Settings on which most pairs are within `tolerance` of the best are left out: they cannot tell
-    pairs apart. No pair is certain from one seed.
+    Settings on which most pairs are within `tolerance` of the best are left out: they cannot
+    distinguish pairs. No pair is certain from one seed.
 
     Columns: alpha, beta, settings (tried), seeds, regret (median, decades), ratio (median of
     L(p)/L(leader)), low, high (95% interval), p (signed-rank against the leader), holm (adjusted),
@@ -37,9 +37,9 @@ def favourable_region(runs: pd.DataFrame, tolerance: float = 2.0) -> pd.DataFram
     if losses.empty:
         return pd.DataFrame(columns=[*columns, "holm", "inside", "certain"])
     logs = losses.clip(lower=np.finfo(float).tiny).transform(np.log10)
-    logs = logs[_telling(logs, tolerance)]
+    logs = logs[_distinguishing(logs, tolerance)]
     regret = logs.sub(logs.min(axis=1), axis=0).dropna(how="all")
-    # A setting on which nothing finished tells no pair from another: inf - inf is dropped above.
+    # A setting on which nothing finished distinguishes no pairs: inf - inf is dropped above.
     middle, tried = regret.median(axis=0), regret.notna().sum(axis=0)
     leader = middle.where(2 * tried >= tried.max()).idxmin()
     pairs = [leader, *middle.drop(leader).sort_values(kind="stable").index]
@@ -68,24 +68,23 @@ def favourable_region(runs: pd.DataFrame, tolerance: float = 2.0) -> pd.DataFram
 
 
 def trivial_settings(runs: pd.DataFrame, tolerance: float = 2.0) -> int:
-    """How many settings cannot tell pairs apart: most pairs are within `tolerance` of the best."""
+    """How many settings cannot distinguish pairs: most pairs are within `tolerance` of the best."""
     losses, _ = _losses(runs)
     if losses.empty:
         return 0
-    return int(
-        (~_telling(losses.clip(lower=np.finfo(float).tiny).transform(np.log10), tolerance)).sum()
-    )
+    logs = losses.clip(lower=np.finfo(float).tiny).transform(np.log10)
+    return int((~_distinguishing(logs, tolerance)).sum())
 
 
-def _telling(logs: pd.DataFrame, tolerance: float) -> pd.Series:
+def _distinguishing(logs: pd.DataFrame, tolerance: float) -> pd.Series:
     """Settings on which the median pair is worse than the best by more than `tolerance`.
 
     Where most pairs are equally good, any pair looks favourable; such settings would outvote the
     others. If all are like that, all are kept.
     """
     gap = logs.sub(logs.min(axis=1), axis=0).median(axis=1)
-    telling = gap.isna() | (gap > np.log10(tolerance))
-    return telling if telling.any() else ~telling
+    distinguishing = gap.isna() | (gap > np.log10(tolerance))
+    return distinguishing if distinguishing.any() else ~distinguishing
 
 
 def _gaps(ours: pd.Series, leaders: pd.Series) -> np.ndarray:

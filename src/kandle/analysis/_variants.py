@@ -41,10 +41,10 @@ def variants_apart(runs: pd.DataFrame) -> pd.DataFrame:
     `glorot(gain=2)` are then compared like any schemes. Exponents of the power law stay exponents.
     A baseline that is never used as it is keeps its name, as it is what others are compared with.
     """
-    held = [c for c in _OPTIONS if c in runs.columns]
-    if not held or runs.empty:
+    present = [c for c in _OPTIONS if c in runs.columns]
+    if not present or runs.empty:
         return runs
-    counts = runs[["scheme", *held]].drop_duplicates()["scheme"].value_counts()
+    counts = runs[["scheme", *present]].drop_duplicates()["scheme"].value_counts()
     several = runs["scheme"].isin(counts.index[counts > 1])
     if not several.any():
         return runs
@@ -52,7 +52,7 @@ def variants_apart(runs: pd.DataFrame) -> pd.DataFrame:
     if "baseline" in set(runs["scheme"]) - set(named["scheme"]):
         named = named[~named["scheme"].str.startswith("baseline(")]
     runs = runs.copy()
-    for column in ("scheme", *held):
+    for column in ("scheme", *present):
         runs.loc[named.index, column] = named[column]
     return runs
 
@@ -61,18 +61,18 @@ _OPTIONS = ("gain", "settings")
 
 
 def _name(row: dict) -> str:
-    told = [f"{row[k]:g}" for k in ("alpha", "beta") if k in row and not pd.isna(row[k])]
-    told += [] if pd.isna(row["gain"]) else [f"gain={row['gain']:g}"]
+    parts = [f"{row[k]:g}" for k in ("alpha", "beta") if k in row and not pd.isna(row[k])]
+    parts += [] if pd.isna(row["gain"]) else [f"gain={row['gain']:g}"]
     settings = json.loads(row["settings"]) if row["settings"] else {}
-    told += [f"{k}={v}" for k, v in settings.items()]
-    return row["scheme"] + (f"({', '.join(told)})" if told else "")
+    parts += [f"{k}={v}" for k, v in settings.items()]
+    return row["scheme"] + (f"({', '.join(parts)})" if parts else "")
 
 
 def versus(cells: pd.DataFrame, scheme: str, rival: str, metric: str = "loss") -> dict:
     """How `scheme` compares with `rival` over all problems and architectures where both exist.
 
     `cells` is a frame of representatives or medians. Given are `settings` (how many), `wins`,
-    `percent` with its bootstrap interval `low`, `high`, the median `ratio` of the two with
+    `percent` with its Wilson interval `low`, `high`, the median `ratio` of the two with
     `ratio_low`, `ratio_high`, and the two-sided p of two paired tests, `sign` and `rank`.
     """
     pairs = paired(cells, scheme, rival).dropna(subset=[metric, f"{metric}_rival"])

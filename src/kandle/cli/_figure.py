@@ -11,10 +11,12 @@ def add(subparsers) -> None:
         help="draw a figure of the study",
         description="Draw a figure made from the runs of a store: fig1-fig4, figC1, figC2, "
         "figD1-figD7, figE1, figE2, figN1-figN8; 'heatmap' for any problem and grid size (all in "
-        "the store, if no problem is given); 'curves' or 'compare' for any study, grouped by any "
-        "column with --by.",
+        "the store, if no problem is given); 'curves', 'spectra' or 'compare' for any study, "
+        "grouped by any column with --by.",
     )
-    parser.add_argument("name", metavar="NAME", help="fig1 ... figN8, heatmap, curves, compare")
+    parser.add_argument(
+        "name", metavar="NAME", help="fig1 ... figN8, heatmap, curves, spectra, compare"
+    )
     parser.add_argument("--store", metavar="DIR", help="the store of runs (not for figC1, figC2)")
     parser.add_argument(
         "--out",
@@ -40,7 +42,7 @@ def add(subparsers) -> None:
         "--by",
         metavar="COLUMN",
         default="scheme",
-        help="curves, compare: the exported column to group runs by (default: scheme)",
+        help="curves, spectra, compare: the exported column to group runs by (default: scheme)",
     )
     heatmap = parser.add_argument_group("heatmap")
     heatmap.add_argument("--problem", metavar="P")
@@ -61,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.store is None:
             raise UserError("A heatmap is made from runs: give it a store with --store.")
         return _heatmaps(arguments, out)
-    if name in ("compare", "curves"):
+    if name in ("compare", "curves", "spectra"):
         return _own(arguments, out)
     if arguments.problem or arguments.grid or arguments.own_scale:
         raise UserError("'--problem', '--grid', '--own-scale' belong to 'kandle figure heatmap'.")
@@ -81,8 +83,14 @@ def _own(arguments: argparse.Namespace, out: Path) -> int:
     if arguments.store is None or arguments.study is None:
         raise UserError(f"'kandle figure {arguments.name}' needs '--store' and '--study'.")
     figures.check_format(out)
-    curves = arguments.name == "curves"
-    data = load(arguments.store, arguments.study, curves=curves, where=arguments.where)
+    curves, spectra = (arguments.name == kind for kind in ("curves", "spectra"))
+    wanted = {"curves": curves, "spectra": spectra, "where": arguments.where}
+    data = load(arguments.store, arguments.study, **wanted)
+    if spectra:
+        grid = figures.group_spectra(data, arguments.by)
+        drawn = figures.draw_spectra(grid, shared_scale=arguments.shared_scale)
+        print(figures.save(drawn, out))
+        return 0
     groups = figures.group_by(data, arguments.by, metric=arguments.metric, curves=curves)
     drawn = (
         figures.draw_group_curves(groups)

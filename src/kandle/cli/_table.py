@@ -2,6 +2,10 @@
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kandle.report.tables import Table
 
 
 def add(subparsers) -> None:
@@ -9,9 +13,10 @@ def add(subparsers) -> None:
         "table",
         help="print a table of the study",
         description="Print a table made from the runs of a store: the paper's Tables 1-4 and C1, "
-        "or the favourable region of the power law's exponents.",
+        "the favourable region of the power law's exponents, or, for any study, medians by the "
+        "values of any column: 'compare --study S --by optimizer'.",
     )
-    parser.add_argument("name", metavar="NAME", help="1, 2, 3, 4, C1 or region")
+    parser.add_argument("name", metavar="NAME", help="1, 2, 3, 4, C1, region or compare")
     parser.add_argument("--store", metavar="DIR", help="the store of runs (not needed for C1)")
     parser.add_argument(
         "--study", help="take the runs of this study instead of the one the paper's table is of"
@@ -21,6 +26,14 @@ def add(subparsers) -> None:
         metavar="A,B",
         type=_pair,
         help="represent the power law by this one (alpha, beta), e.g. 0.25,1.0",
+    )
+    parser.add_argument(
+        "--by", metavar="COLUMN", help="compare: the exported column whose values are the rows"
+    )
+    parser.add_argument(
+        "--metric",
+        choices=("loss", "l2", "test_mse"),
+        help="compare: the result to show (default: loss)",
     )
     parser.add_argument(
         "--where",
@@ -58,8 +71,12 @@ def _pair(text: str) -> tuple[float, float]:
 
 def run(arguments: argparse.Namespace) -> int:
     from kandle import paper
-    from kandle.report import tables
+    from kandle._errors import UserError
 
+    if arguments.name == "compare":
+        return _show(_compared(arguments), arguments.format)
+    if arguments.by or arguments.metric:
+        raise UserError("'--by' and '--metric' belong to 'kandle table compare'.")
     table = paper.table(
         arguments.name.removeprefix("table").removeprefix("-"),
         arguments.store,
@@ -69,8 +86,29 @@ def run(arguments: argparse.Namespace) -> int:
         tests=arguments.tests,
         where=arguments.where,
     )
-    print(tables.render(table, arguments.format), end="")
-    if arguments.format == "csv":
+    return _show(table, arguments.format)
+
+
+def _compared(arguments: argparse.Namespace) -> "Table":
+    from kandle._errors import UserError
+    from kandle.report import tables
+    from kandle.report._load import open_store, restrict, study_runs
+
+    if arguments.store is None or arguments.study is None:
+        raise UserError("'kandle table compare' needs '--store' and '--study'.")
+    if arguments.pair or arguments.paper or arguments.tests:
+        raise UserError("'--pair', '--paper' and '--tests' belong to the paper's tables.")
+    with open_store(arguments.store) as store:
+        runs = restrict(study_runs(store, arguments.study), arguments.where)
+    by, metric = arguments.by or "scheme", arguments.metric or "loss"
+    return tables.compare_table(runs, arguments.study, by, metric)
+
+
+def _show(table: "Table", format: str) -> int:
+    from kandle.report import tables
+
+    print(tables.render(table, format), end="")
+    if format == "csv":
         # Tidy data has no place for prose, so the notes go to standard error.
         for note in (table.heading + ".", *table.notes):
             print(f"kandle: note: {note}", file=sys.stderr)

@@ -7,25 +7,22 @@ import argparse
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from kandle import study
 from kandle._errors import MissingExtra, UserError
-from kandle.paper._page import claims, summary
+from kandle.paper._claims import VERDICTS, Claim, claims, summary
+from kandle.paper._design import FEYNMAN, FUNCTIONS, SMALL
 from kandle.paper._render import explorer, render
 from kandle.paper._targets import TARGETS
+from kandle.report import _names
 from kandle.store import Store, merge
 
-_SMALL = (5, 8, 2)
-_LIVE = {
-    "feynman": ("I.12.11", "I.26.2", "I.40.1", "II.11.27", "II.35.18", "III.10.19"),
-    "curves-functions": ("f1", "f3"),
-}
+_LIVE = {"feynman": FEYNMAN, "curves-functions": FUNCTIONS, "curves-pdes": ("allen-cahn",)}
 """What is trained live: the small architecture on these problems, one seed of each scheme."""
 
 
@@ -39,7 +36,8 @@ def live_plans() -> list[study.Plan]:
             for spec in plan.specs
             if spec.problem in problems
             and spec.seed == 0
-            and (spec.G, spec.width, spec.depth) == _SMALL
+            and (spec.G, spec.width, spec.depth) == SMALL
+            and (name != "curves-pdes" or spec.schedule == "constant")
         ]
         plans.append(replace(plan, specs=specs))
     return plans
@@ -48,7 +46,7 @@ def live_plans() -> list[study.Plan]:
 def agreement(live: Path, stored: Path) -> pd.DataFrame:
     """Live and stored losses of the same runs, with their ratio."""
     with Store.open(live) as one, Store.open(stored) as other:
-        columns = ["identity", "problem", "scheme", "schedule", "loss"]
+        columns = ["identity", "study", "problem", "scheme", "schedule", "loss"]
         both = one.frame()[columns].merge(
             other.frame()[["identity", "loss"]], on="identity", suffixes=("", "_stored")
         )
@@ -61,16 +59,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--results", default="results", help="the stored results")
     parser.add_argument("--targets", nargs="*", default=list(TARGETS))
     given = parser.parse_args(arguments)
-    live, joined = given.out / "live", given.out / "store"
+    out, live, joined = given.out, given.out / "live", given.out / "store"
 
     print("1. Training small models live; the stored results hold the same runs.", flush=True)
+    shutil.rmtree(live, ignore_errors=True)
     began = time.perf_counter()
     plans = live_plans()
     for plan in plans:
         study.run(plan, live, command="make demo")
     seconds = time.perf_counter() - began
     compared = agreement(live, Path(given.results))
-    print(_agreement_text(compared))
+    compared.to_csv(out / "agreement.csv", index=False)
+    print("\n".join(_agreement(compared)), flush=True)
 
     print("\n2. Rendering tables, figures and the explorer from the results and the live runs.")
     shutil.rmtree(joined, ignore_errors=True)
@@ -78,45 +78,76 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for source in (given.results, live):
             with Store.open(source) as opened:
                 merge(target, opened)
-    missing = []
-    for name in given.targets:
-        try:
-            files, _ = render(TARGETS[name], None, joined, given.out)
-            print(f"   {files[0]}   {TARGETS[name].what}", flush=True)
-        except UserError as error:
-            missing.append(name)
-            print(f"   {name}: {error}", file=sys.stderr, flush=True)
-    try:
-        print(f"   {explorer(joined, given.out)}   the explorer: open it in a browser")
-    except MissingExtra as error:
-        print(f"   no explorer: {error}")
+    missing = _render_all(given.targets, joined, out)
 
     print("\n3. Summary")
     trained = sum(plan.runs for plan in plans)
-    print(f"   Trained live: {trained} models of 2,000 steps in {seconds:.0f} s.")
-    found = claims(joined)
-    for verdict, count in summary(found).items():
-        if count:
-            print(f"   {count} claims of the paper: {verdict}.")
-    for claim in found:
-        if claim.verdict == "does not hold":
-            print(f"     does not hold: {claim.text}: {claim.ours} ({claim.shown_in})")
+    print(f"   Trained live: {trained} models at full length in {seconds:.0f} s.")
+    print("\n".join(_verdicts(claims(joined))))
     if missing:
-        print(f"   Not rendered, because the results lack their runs: {', '.join(missing)}.")
-    print(f"   Look at {given.out}/explorer.html, {given.out}/table1.txt and docs/results.md.")
+        print(f"   {len(missing)} of {len(given.targets)} targets lack their runs:")
+        for reason in dict.fromkeys(missing.values()):
+            print(f"     {', '.join(n for n, r in missing.items() if r == reason)}: {reason}")
+    print(
+        f"   Where to look: {out}/explorer.html (in a browser), {out}/table1.txt, {out}/fig1.png, "
+        f"{out}/agreement.csv, docs/results.md."
+    )
     return 0
 
 
-def _agreement_text(compared: pd.DataFrame) -> str:
+def _render_all(targets: Sequence[str], store: Path, out: Path) -> dict[str, str]:
+    """Write every target and the explorer; returns why those are missing that are."""
+    missing = {}
+    for name in targets:
+        try:
+            files, _ = render(TARGETS[name], None, store, out)
+            print(f"   {files[0]}   {TARGETS[name].what}", flush=True)
+        except UserError as error:
+            # What the store has instead stands in the summary and on the results page.
+            missing[name] = str(error).split(". ")[0].rstrip(".").replace(f" {store}", "")
+    try:
+        print(f"   {explorer(store, out)}   the explorer: open it in a browser")
+    except MissingExtra as error:
+        print(f"   no explorer: {error}", file=sys.stderr)
+    return missing
+
+
+def _agreement(compared: pd.DataFrame) -> list[str]:
+    """Live beside stored losses, one line per study and scheme."""
     if compared.empty:
-        return "   The stored results have none of these runs."
-    equal = int(compared["ratio"].eq(1).sum())
+        return ["   The stored results have none of these runs."]
+    lines = [
+        f"   {'study':18}{'scheme':18}{'runs':>5}{'median loss live':>18}{'stored':>10}"
+        f"{'ratio':>16}  equal bits"
+    ]
+    for (name, scheme), part in compared.groupby(["study", "scheme"], sort=False):
+        low, high = part["ratio"].min(), part["ratio"].max()
+        lines.append(
+            f"   {name:18}{_names.scheme(str(scheme)):18}{len(part):>5}"
+            f"{part['loss'].median():>18.2e}{part['loss_stored'].median():>10.2e}"
+            f"{f'{low:.3g} – {high:.3g}':>16}{part['ratio'].eq(1).sum():>6} of {len(part)}"
+        )
     within = int(compared["ratio"].between(0.5, 2.0).sum())
-    middle = float(np.median(compared["ratio"]))
-    return (
-        f"   {len(compared)} runs are also stored: {equal} equal to the bit, {within} within a "
-        f"factor of two, median ratio {middle:.3f}. Other processors round differently."
+    lines.append(
+        f"   {within} of {len(compared)} runs agree within a factor of two. Other processors round "
+        "differently, and the last loss of a run depends on last bits."
     )
+    return lines
+
+
+def _verdicts(found: Sequence[Claim]) -> list[str]:
+    """How many claims have each verdict, and those that do not hold, or only in part."""
+    counts: Mapping[str, int] = summary(found)
+    lines = [f"   {len(found)} claims of the paper, judged by the stored and live runs:"]
+    for verdict, count in counts.items():
+        lines.append(f"   {count:>4}  {verdict}")
+        if verdict in VERDICTS[1:]:
+            lines += [
+                f"           {c.text}: {c.ours}, {c.shown_in}"
+                for c in found
+                if c.verdict == verdict
+            ]
+    return lines
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.special
 from matplotlib.figure import Figure
 
 from kandle.paper._design import FUNCTIONS, PDES
@@ -13,6 +14,8 @@ from kandle.report.figures._style import new_figure, style
 
 _JUMPS = {"f5": 0.5}
 """x at which a function jumps."""
+_ERFINV_REACH = 1.8
+"""f₄ depends on erf⁻¹(y), and is drawn for values of it up to this: |y| < 0.989."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,13 @@ def function_surfaces(points: int = 240) -> tuple[Surface, ...]:
     surfaces = []
     for name in FUNCTIONS:
         function: Any = PROBLEMS[name]
-        # Cell centres: at y = ±1, f₄ jumps to the limit of its ever faster oscillation.
         x, y = (_centres(low, high, points) for low, high in function.domain)
+        if name == "f4":
+            # Even steps of erf⁻¹(y): with even steps of y, the walls at y = ±1 would be made of a
+            # few steep faces, whose edges show as bands that the function does not have.
+            y = scipy.special.erf(_centres(-_ERFINV_REACH, _ERFINV_REACH, 2 * points))
         grid = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2)
-        z = np.array(function(grid)).reshape(points, points)
+        z = np.array(function(grid)).reshape(len(x), len(y))
         if name in _JUMPS:
             # A gap instead of a wall that the function does not have.
             z[np.abs(x - _JUMPS[name]) < 1 / points] = np.nan
@@ -68,8 +74,7 @@ def draw_surfaces(surfaces: tuple[Surface, ...]) -> Figure:
         for surface, place in zip(surfaces, places, strict=True):
             ax: Any = figure.add_subplot(place, projection="3d")
             x, y = np.meshgrid(surface.x, surface.y, indexing="ij")
-            # Faces without antialiasing leave no seams between them. Fewer of them than points
-            # would sample the fast oscillation of f₄ too coarsely and show a pattern of its own.
+            # Faces without antialiasing leave no seams between them.
             shape = {"rstride": 1, "cstride": 1, "lw": 0, "antialiased": False}
             low, high = np.nanmin(surface.z), np.nanmax(surface.z)
             limits = {"vmin": low, "vmax": high, "rasterized": True}

@@ -1,6 +1,6 @@
 """The results that come with the project: pack them from a store, describe them, check them.
 
-python -m kandle.paper._results STORE --out results --commit HASH --command "kandle study run …"
+python -m kandle.paper._results STORE… --out results --commit HASH --command "kandle study run …"
 """
 
 import argparse
@@ -49,12 +49,18 @@ def finished_identities(store: Store) -> dict[str, set[str]]:
     return {str(name): set(part["identity"]) for name, part in done.groupby("study")}
 
 
-def build(source: Path, out: Path, *, commit: str, command: str) -> dict[str, Any]:
-    """Pack the runs of the paper's studies in `source` into `out`, and return the manifest."""
+def build(sources: Sequence[Path], out: Path, *, commit: str, command: str) -> dict[str, Any]:
+    """Merge the stores `sources`, pack them into `out`, and return the manifest.
+
+    One of them may be the packed store in `out` itself, which is then extended. Of a run that
+    several have, the first is taken.
+    """
     with tempfile.TemporaryDirectory(prefix="kandle-") as folder:
         copy = Path(folder) / "store"
-        with Store.open(source) as live, Store.open(copy, "w") as packed:
-            merge(packed, live)
+        with Store.open(copy, "w") as packed:
+            for source in sources:
+                with Store.open(source) as opened:
+                    merge(packed, opened)
             frame = packed.frame()
             identities = finished_identities(packed)
         machines = frame.groupby("machine").size()
@@ -99,12 +105,12 @@ def manifest() -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Pack a store into the results of the project.")
-    parser.add_argument("store", type=Path)
+    parser.add_argument("stores", type=Path, nargs="+", metavar="STORE")
     parser.add_argument("--out", type=Path, default=Path("results"))
     parser.add_argument("--commit", required=True, help="commit of the code that trained the runs")
     parser.add_argument("--command", required=True, help="command that trained the runs")
     given = parser.parse_args(arguments)
-    made = build(given.store, given.out, commit=given.commit, command=given.command)
+    made = build(given.stores, given.out, commit=given.commit, command=given.command)
     print("\n".join(describe(made)))
     print(f"\n{given.out}: {made['bytes']:,} bytes, sha256 {made['sha256']}")
     return 0

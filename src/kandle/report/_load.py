@@ -35,9 +35,9 @@ def study_runs(store: Store, study: str) -> pd.DataFrame:
     runs = store.frame(study)
     if runs.empty:
         rows = store.studies().items()
-        held = ", ".join(f"{name} ({count:,} runs)" for name, count in rows)
+        available = ", ".join(f"{name} ({count:,} runs)" for name, count in rows)
         raise UserError(
-            f"The store {store.directory} has no runs of study {study!r}. Available: {held}."
+            f"The store {store.directory} has no runs of study {study!r}. Available: {available}."
         )
     return runs
 
@@ -51,8 +51,8 @@ def restrict(runs: pd.DataFrame, where: Iterable[str]) -> pd.DataFrame:
             raise UserError(f"'--where' takes COLUMN=VALUE. Got {condition!r}. Columns: {known}.")
         kept = runs[_matches(runs[column], value)]
         if kept.empty:
-            held = ", ".join(sorted(map(str, runs[column].unique()))[:20])
-            raise UserError(f"No run has {condition}. Values of {column}: {held}.")
+            present = ", ".join(sorted(map(str, runs[column].unique()))[:20])
+            raise UserError(f"No run has {condition}. Values of {column}: {present}.")
         runs = kept
     return runs
 

@@ -1,7 +1,10 @@
-"""How schemes, problems and metrics are called in tables and figures."""
+"""Names of schemes, problems, metrics and values in tables and figures."""
 
+import json
 import re
 from collections.abc import Mapping
+
+import pandas as pd
 
 from kandle._text import printable
 from kandle.problems import PROBLEMS
@@ -66,7 +69,7 @@ def scheme_at(name: str, pair: tuple[float, float]) -> str:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """A scheme and what tells a variant of it apart: `glorot`, `(gain=2)`."""
+    """A scheme and what distinguishes a variant of it: `glorot`, `(gain=2)`."""
     base, opening, variant = name.partition("(")
     return base, opening + variant
 
@@ -87,6 +90,7 @@ def tex(text: str) -> str:
         "≈": r"$\approx$",
         "§": r"\S{}",
         "¶": r"\P{}",
+        "‖": r"$\|$",
     }
     table = special | {c: f"\\{c}" for c in "&%$#_{}"} | ours | {"<": r"$<$", ">": r"$>$"}
     return "".join(table.get(c, c) for c in printable(text))
@@ -114,6 +118,29 @@ def ordered_schemes(names: list[str]) -> list[str]:
             _variant(n) if _split(n)[0] in place else (),
         ),
     )
+
+
+def labels(runs: pd.DataFrame, column: str) -> pd.Series:
+    """The values of an exported column for people: `exponential (factor 0.9, every 50)`."""
+    return runs[column].map(scheme if column == "scheme" else _label)
+
+
+def ordered_labels(runs: pd.DataFrame, column: str) -> list[str]:
+    """The different labels of a column in the order of its values, schemes as in the study."""
+    values = runs[column].drop_duplicates()
+    if column == "scheme":
+        return [scheme(name) for name in ordered_schemes(values.tolist())]
+    return list(dict.fromkeys(labels(values.sort_values().to_frame(), column)))
+
+
+def _label(value: object) -> str:
+    if value is None or value == "" or value != value:
+        return "–"
+    if isinstance(value, str) and value.startswith("{"):
+        settings = json.loads(value)
+        name = settings.pop("name", "")
+        return f"{name} ({', '.join(f'{k} {v}' for k, v in settings.items())})".strip()
+    return f"{value:g}" if isinstance(value, float) else printable(value)
 
 
 def _variant(name: str) -> tuple[int, list[float]]:

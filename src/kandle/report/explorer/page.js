@@ -190,9 +190,9 @@
     const seen = z.flat().filter((v) => v !== null);
     // Beyond three decades a ratio is simply much better (blue) or much worse (red).
     const reach = Math.min(3, Math.max(0.1, ...seen.map(Math.abs)));
-    // A few extreme cells must not use up the colours: the scale ends at the 2nd and 98th percentile.
+    // The row β = 0 and other extremes must not use up the colours: the scale ends at the 2nd and 85th percentile.
     const sorted = Float64Array.from(seen).sort(), at = (share) => sorted[Math.round(share * (sorted.length - 1))];
-    const [low, high] = [at(0.02), at(0.98)];
+    const [low, high] = [at(0.02), at(0.85)];
     const clipped = !ratio && seen.length > 0 && (sorted[0] < low || sorted[sorted.length - 1] > high);
     const range = !seen.length ? [0, 1] : ratio ? [-reach, reach] : [low, Math.max(high, low + 1e-9)];
     const ticks = decades(range);
@@ -202,7 +202,7 @@
     const map = {
       type: "heatmap", z, text, hoverinfo: "text", hoverongaps: false, xgap: narrow ? 0 : 1, ygap: narrow ? 0 : 1, zmin: range[0], zmax: range[1],
       colorscale: ratio ? "RdBu" : "Viridis",
-      colorbar: { title: { text: METRICS[state.metric] + (clipped ? " (extremes clipped)" : ""), side: narrow ? "top" : "right" }, tickvals: ticks, ticktext: ticks.map((t) => `1e${t}`), thickness: 12, ...(narrow ? { orientation: "h", y: -0.13, yanchor: "top", len: 1 } : {}) },
+      colorbar: { title: { text: METRICS[state.metric] + (clipped ? " (extremes clipped)" : ""), side: narrow ? "top" : "right" }, tickvals: ticks.map((t) => t[0]), ticktext: ticks.map((t) => t[1]), thickness: 12, ...(narrow ? { orientation: "h", y: -0.13, yanchor: "top", len: 1 } : {}) },
     };
     const crosses = { type: "scatter", mode: "markers", ...marks, hoverinfo: "text", marker: { symbol: "x-thin", size: 7, line: { width: 1.5, color: "#d1495b" } } };
     const size = narrow ? 9 : 12;
@@ -222,9 +222,17 @@
   }
 
   function decades([low, high]) {
-    const every = Math.max(1, Math.round((high - low) / 6));
+    // [position, label] of the ticks of a logarithmic scale, also if it spans less than a decade.
+    const every = Math.max(1, Math.round((high - low) / 6)), span = high - low;
+    const multiples = span >= 2 ? [1] : span > 0.7 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 7];
     const ticks = [];
-    for (let t = Math.ceil(low); t <= high; t++) if (t % every === 0) ticks.push(t);
+    for (let t = Math.floor(low); t <= high; t++) {
+      if (t % every !== 0) continue;
+      for (const m of multiples) {
+        const at = t + Math.log10(m);
+        if (at >= low && at <= high) ticks.push([at, `${m}e${t}`]);
+      }
+    }
     return ticks;
   }
 

@@ -14,7 +14,7 @@ from kandle.report._names import ordered
 from kandle.report.figures._curves import curve_grid, draw_curves
 from kandle.report.figures._exponents import draw_exponents, exponent_grid
 from kandle.report.figures._heatmap import draw_heatmaps, heatmap_grid
-from kandle.report.figures._own import draw_group_curves, draw_groups, group_by
+from kandle.report.figures._own import draw_group_curves, draw_groups, group_by, group_spectra
 from kandle.report.figures._spectra import draw_spectra, spectrum_grid
 from kandle.report.figures._style import FORMATS, check_format, new_figure, save, style
 
@@ -30,6 +30,7 @@ __all__ = [
     "draw_spectra",
     "exponent_grid",
     "group_by",
+    "group_spectra",
     "heatmap",
     "heatmap_grid",
     "new_figure",

@@ -95,9 +95,9 @@ def _with_runs(grid: CurveGrid) -> CurveGrid:
         )
     absent = [row[0].size for i, row in enumerate(grid.rows) if i not in sizes]
     absent += [p.title for j, p in enumerate(grid.rows[0]) if j not in problems]
-    told = [f"no runs of {', '.join(absent)}"] if absent else []
+    missing = [f"no runs of {', '.join(absent)}"] if absent else []
     rows = tuple(tuple(grid.rows[i][j] for j in problems) for i in sizes)
-    return CurveGrid(rows, "; ".join(filter(None, [grid.remark, *told])), grid.labels)
+    return CurveGrid(rows, "; ".join(filter(None, [grid.remark, *missing])), grid.labels)
 
 
 def draw_curves(grid: CurveGrid) -> Figure:

@@ -8,7 +8,13 @@ from kandle._errors import UserError
 from kandle.analysis import trained_alike
 from kandle.report._load import Data
 from kandle.report.figures._remarks import of, remarks
-from kandle.report.figures._spectra import SpectrumPanel, draw_panel, legend, panel
+from kandle.report.figures._spectra import (
+    SpectrumPanel,
+    draw_panel,
+    leave_out_zeros,
+    legend,
+    panel,
+)
 from kandle.report.figures._style import WIDTH, decades, new_figure, style
 
 
@@ -97,11 +103,10 @@ def draw_exponents(grid: ExponentGrid) -> Figure:
         axes[0][0].set_yscale("log")
         decades(axes[0][0].xaxis, 3)
         decades(axes[0][0].yaxis, 4)
-        if not grid.panels:
-            draw_panel(axes[0][0], SpectrumPanel("", ()))
         for i, beta in enumerate(reversed(grid.betas)):
             for j, alpha in enumerate(grid.alphas):
                 draw_panel(axes[i][j], grid.panels[alpha, beta], 0.8)
+        leave_out_zeros(axes[0][0], tuple(grid.panels.values()))
         for ax, alpha in zip(axes[-1], grid.alphas, strict=False):
             ax.set_xlabel(f"α = {alpha:g}")
         for row, beta in zip(axes, reversed(grid.betas), strict=False):

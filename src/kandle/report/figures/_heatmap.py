@@ -82,10 +82,9 @@ def heatmap_grid(
         )
     choice = trained_alike(own)
     own = choice.runs
-    if min(own["alpha"].nunique(), own["beta"].nunique()) < 2:
+    if len(own.drop_duplicates(["alpha", "beta"])) < 2:
         raise UserError(
-            f"A heatmap needs at least two values of α and of β; {problem!r} with G = {grid} has "
-            f"{own['alpha'].nunique()} and {own['beta'].nunique()}."
+            f"A heatmap needs at least two exponent pairs; {problem!r} with G = {grid} has one."
         )
     cells = representatives(own)
     alphas, betas = (tuple(sorted(own[c].unique())) for c in ("alpha", "beta"))
@@ -114,10 +113,10 @@ def _where(axis: tuple[float, ...], values: pd.Series) -> np.ndarray:
 def draw_heatmaps(grid: HeatmapGrid, *, own_scale: bool = False) -> Figure:
     """Rows width, columns depth, α across, β up; a ring on the best pair of each architecture.
 
-    With a shared scale colours compare across architectures. Its ends are the 2nd and 98th
-    percentile, so that a few extreme cells do not use up the colours; the colour bar marks clipped
-    ends with a triangle. With `own_scale` each panel uses all colours, and its range stands above
-    it.
+    With a shared scale colours compare across architectures. Its ends are the 2nd and 85th
+    percentile: β = 0 is a ninth of the cells and orders of magnitude worse than the rest, and would
+    use up the colours. The colour bar marks clipped ends with a triangle. With `own_scale` each
+    panel uses all colours, and its range stands above it.
     """
     with style():
         rows, columns = len(grid.widths), len(grid.depths)
@@ -132,15 +131,14 @@ def draw_heatmaps(grid: HeatmapGrid, *, own_scale: bool = False) -> Figure:
                 panel = grid.panels.get((width, depth))
                 if panel is None:
                     panel = Heatmap(width, depth, *_nothing(grid))
-                norm = _scale(panel.values, 100)[0] if own_scale else shared
-                _draw(ax, panel, norm, grid)
+                norm = _scale(panel.values, 0, 100)[0] if own_scale else shared
+                _draw(ax, panel, norm, grid, every=2 if side > 1.5 else 4)
                 if i == 0:
                     ax.set_title(f"depth {depth}", fontsize=7)
                 if own_scale and np.isfinite(panel.values).any():
                     low, high = np.nanmin(panel.values), np.nanmax(panel.values)
-                    told = f"{low:.0e} – {high:.0e}"
                     head = f"depth {depth}\n" if i == 0 else ""
-                    ax.set_title(head + told, fontsize=5.5, pad=2)
+                    ax.set_title(f"{head}{low:.0e} – {high:.0e}", fontsize=5.5, pad=2)
                 if i == rows - 1:
                     ax.set_xlabel("α")
                 if j == 0:
@@ -152,23 +150,24 @@ def draw_heatmaps(grid: HeatmapGrid, *, own_scale: bool = False) -> Figure:
             bar.set_label(grid.label)
             label_log_ticks(bar.ax.yaxis, shared.vmin, shared.vmax)
             bar.outline.set_linewidth(0.4)  # type: ignore[attr-defined]
-        told = f"Colours: {grid.label}, each panel on its own scale" if own_scale else ""
+        scale = f"Colours: {grid.label}, each panel on its own scale" if own_scale else ""
         figure.legend(
             handles=_legend(grid),
             loc="outside lower center",
             ncols=3,
             fontsize=6,
-            title=wrapped("; ".join(filter(None, [told, grid.remark])), figure) or None,
+            title=wrapped("; ".join(filter(None, [scale, grid.remark])), figure) or None,
             title_fontsize=5.5,
         )
         return figure
 
 
-def _scale(values: np.ndarray, percentile: float = 98) -> tuple[LogNorm, str]:
+def _scale(values: np.ndarray, lowest: float = 2, highest: float = 85) -> tuple[LogNorm, str]:
+    """A logarithmic scale between two percentiles, and which of its ends are clipped."""
     shown = values[np.isfinite(values) & (values > 0)]
     if shown.size == 0:
         return LogNorm(0.1, 1.0), "neither"
-    low, high = (float(np.percentile(shown, at)) for at in (100 - percentile, percentile))
+    low, high = (float(np.percentile(shown, at)) for at in (lowest, highest))
     high = max(high, low * 1.01)
     below, above = shown.min() < low, shown.max() > high
     extend = "both" if below and above else "min" if below else "max" if above else "neither"
@@ -180,7 +179,7 @@ def _nothing(grid: HeatmapGrid) -> tuple[np.ndarray, np.ndarray]:
     return np.full(shape, np.nan), np.zeros(shape, dtype=bool)
 
 
-def _draw(ax: Axes, panel: Heatmap, norm: LogNorm, grid: HeatmapGrid) -> None:
+def _draw(ax: Axes, panel: Heatmap, norm: LogNorm, grid: HeatmapGrid, every: int) -> None:
     rows, columns = panel.values.shape
     values = np.ma.masked_invalid(np.where(panel.values > 0, panel.values, np.nan))
     ax.set_facecolor(DIVERGED)
@@ -203,10 +202,10 @@ def _draw(ax: Axes, panel: Heatmap, norm: LogNorm, grid: HeatmapGrid) -> None:
     ax.set_xlim(0, columns)
     ax.set_ylim(0, rows)
     ax.set_aspect("auto" if rows != columns else "equal")
-    every = 1 if columns <= 5 else 4
-    ax.set_xticks(np.arange(columns)[::every] + 0.5, [f"{a:g}" for a in grid.alphas[::every]])
-    every = 1 if rows <= 5 else 4
-    ax.set_yticks(np.arange(rows)[::every] + 0.5, [f"{b:g}" for b in grid.betas[::every]])
+    for axis, exponents in ((ax.xaxis, grid.alphas), (ax.yaxis, grid.betas)):
+        step = 1 if len(exponents) <= 5 else every
+        labels = [f"{value:g}" for value in exponents[::step]]
+        axis.set_ticks(np.arange(len(exponents))[::step] + 0.5, labels)
 
 
 def _legend(grid: HeatmapGrid) -> list:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -12,10 +13,19 @@ from kandle._errors import UserError
 from kandle.analysis import MeanCurve, finished, mean_curve
 from kandle.report import _names
 from kandle.report._load import Data
-from kandle.report.figures._style import decades, line_style, new_figure, remark, style
+from kandle.report.figures._spectra import BLOCKS, SpectrumGrid, panel
+from kandle.report.figures._style import (
+    decades,
+    label_log_ticks,
+    line_style,
+    new_figure,
+    remark,
+    style,
+)
 
 METRICS = {"loss": "Final training loss", "l2": "Relative L² error"}
 _MOST = 12
+_MOST_SPECTRA = 6
 
 
 @dataclass(frozen=True)
@@ -31,16 +41,7 @@ class Groups:
 
 def group_by(data: Data, axis: str, *, metric: str = "loss", curves: bool = False) -> Groups:
     """Finished runs of a study by problem and by the value of any exported column."""
-    if axis not in data.runs.columns:
-        known = ", ".join(map(str, data.runs.columns))
-        raise UserError(f"'--by' takes a column. Got {axis!r}. Columns: {known}.")
-    done = finished(data.runs)
-    done = done.assign(value=_labels(done, axis))
-    values = tuple(dict.fromkeys(done.sort_values(axis, kind="stable")["value"]))
-    if not values:
-        raise UserError("These runs have no finished result, so there is nothing to draw.")
-    if len(values) > _MOST:
-        raise UserError(f"{axis!r} has {len(values)} values; a figure shows at most {_MOST}.")
+    done, values = _separated(finished(data.runs), axis, _MOST)
     results, means = {}, {}
     for problem in _names.ordered(done["problem"].tolist()):
         parts = dict(tuple(done[done["problem"].eq(problem)].groupby("value", sort=False)))
@@ -55,10 +56,41 @@ def group_by(data: Data, axis: str, *, metric: str = "loss", curves: bool = Fals
     return Groups(axis, values, results, means, note)
 
 
-def _labels(runs: pd.DataFrame, axis: str) -> pd.Series:
-    if axis == "scheme":
-        return runs["scheme"].map(_names.scheme)
-    return runs[axis].map(lambda value: f"{value:g}" if isinstance(value, float) else str(value))
+def group_spectra(data: Data, axis: str) -> SpectrumGrid:
+    """Kernel spectra of a study: rows are problems and blocks of the kernel, columns the values of
+    any exported column; each panel shows the first run with spectra."""
+    measured = data.runs[data.runs["identity"].isin([i for i, s in data.spectra.items() if s])]
+    if measured.empty:
+        raise UserError("These runs have no kernel spectra, so there is nothing to draw.")
+    runs, values = _separated(measured, axis, _MOST_SPECTRA)
+    rows = []
+    for problem in _names.ordered(runs["problem"].tolist()):
+        own = runs[runs["problem"].eq(problem)].sort_values("seed", kind="stable")
+        first = {v: data.spectra[part["identity"].iloc[0]] for v, part in own.groupby("value")}
+        present = {s.block for spectra in first.values() for s in spectra}
+        for block in (b for b in BLOCKS if b in present):
+            panels = (panel(_names.plot(v), first.get(v, []), block, "") for v in values)
+            label = " ".join(filter(None, [_names.problem(problem), BLOCKS[block]]))
+            rows.append((_names.plot(label), tuple(panels)))
+    shown = f"By {axis}; the first of several runs is shown" if len(runs) > len(values) else ""
+    return SpectrumGrid(tuple(rows), shown)
+
+
+def _separated(runs: pd.DataFrame, axis: str, most: int) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """`runs` with the label of their value of `axis` in the column `value`, and all labels."""
+    if axis not in runs.columns:
+        known = ", ".join(map(str, runs.columns))
+        raise UserError(f"'--by' takes a column. Got {axis!r}. Columns: {known}.")
+    if runs.empty:
+        raise UserError("These runs have no finished result, so there is nothing to draw.")
+    runs = runs.assign(value=_names.labels(runs, axis))
+    values = tuple(_names.ordered_labels(runs, axis))
+    if len(values) > most:
+        raise UserError(
+            f"{axis!r} has {len(values)} values; this figure shows at most {most}. Narrow them "
+            "with '--where', or group by another column."
+        )
+    return runs, values
 
 
 def _mean(runs: pd.DataFrame, data: Data) -> MeanCurve | None:
@@ -80,7 +112,9 @@ def draw_groups(groups: Groups, *, metric: str = "loss") -> Figure:
             ax.set_yscale("log")
             ax.set_title(_names.plot(_names.problem(problem)))
             labels = [_names.plot(v) for v in groups.values]
-            ax.set_xticks(range(len(labels)), labels, rotation=30, ha="right")
+            turned = {"rotation": 30, "ha": "right"} if max(map(len, labels)) > 5 else {}
+            ax.set_xticks(range(len(labels)), labels, **turned)
+            _label_values(ax, np.concatenate([*results.values()]))
             ax.set_xlim(-0.6, len(labels) - 0.4)
             ax.grid(True, axis="y")
         axes[0].set_ylabel(METRICS[metric])
@@ -110,8 +144,17 @@ def draw_group_curves(groups: Groups) -> Figure:
         return figure
 
 
+def _label_values(ax: Axes, values: np.ndarray) -> None:
+    """Tick labels for results on a logarithmic axis, whether they span decades or a factor."""
+    shown = values[values > 0]
+    if shown.size and shown.max() < 100 * shown.min():
+        label_log_ticks(ax.yaxis, float(shown.min()), float(shown.max()))
+    else:
+        decades(ax.yaxis, 5)
+
+
 def _panels(problems: Sequence[str]) -> tuple[Figure, list]:
-    columns = min(len(problems), 4)
+    columns = len(problems) if len(problems) <= 5 else 4
     rows = -(-len(problems) // columns)
     figure = new_figure(0.8 + 1.5 * rows, max(3.3, 1.4 * columns))
     axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()

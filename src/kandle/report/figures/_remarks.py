@@ -21,10 +21,10 @@ def remarks(
     shows: Sequence[str] = (),
     left_out: Sequence[str] = (),
 ) -> str:
-    """What the runs lack of the paper's, in a sentence; empty if nothing.
+    """What the paper has and the runs lack, in a sentence; empty if nothing.
 
     `unfinished`: say how many did not finish, where the figure leaves those out. `shows` comes
-    first, what was `left_out` as trained otherwise last.
+    first; what was `left_out` because it was trained differently comes last.
     """
     parts = []
     if runs.empty:
@@ -40,5 +40,5 @@ def remarks(
     if left_out:
         more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
         parts.append(f"excluded (different training settings): {left_out[0]}{more}")
-    told = "; ".join([*shows, *parts])
-    return told[:1].upper() + told[1:]
+    text = "; ".join([*shows, *parts])
+    return text[:1].upper() + text[1:]

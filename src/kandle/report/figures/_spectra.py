@@ -25,7 +25,11 @@ from kandle.report.figures._style import (
 )
 from kandle.store import Spectrum
 
-_BLOCKS = {"ntk": "", "pde": "PDE residual", "bc": "Conditions"}
+_NUMERICAL_ZERO = 1e-11
+"""Eigenvalues below this multiple of the mean eigenvalue are those of the stabilization
+(1e-12 tr K/n on the diagonal) and rounding, not of the kernel."""
+
+BLOCKS = {"ntk": "", "pde": "PDE residual", "bc": "Conditions"}
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ def spectrum_grid(
             found = data.spectra.get(own["identity"].iloc[0], []) if len(own) else []
             status = str(own["status"].iloc[0]) if len(own) else ""
             panels.append(panel(_names.scheme_at(scheme, pair), list(found), block, status))
-        rows.append((_BLOCKS[block], tuple(panels)))
+        rows.append((BLOCKS[block], tuple(panels)))
     note = remarks(runs, steps=steps, unfinished=False, left_out=choice.left_out)
     return SpectrumGrid(tuple(rows), note)
 
@@ -111,6 +115,7 @@ def draw_spectra(grid: SpectrumGrid, *, shared_scale: bool = False) -> Figure:
                 ax.set_yscale("log")
                 decades(ax.yaxis, 7 if shared_scale else 5)
                 draw_panel(ax, spectrum)
+                leave_out_zeros(ax, panels if shared_scale else (spectrum,))
                 ax.grid(True, which="major")
             axes[i][0].set_ylabel(f"{label}\neigenvalue" if label else "Eigenvalue")
         for ax in axes[-1]:
@@ -118,6 +123,17 @@ def draw_spectra(grid: SpectrumGrid, *, shared_scale: bool = False) -> Figure:
         figure.legend(handles=legend(), loc="outside upper center", ncols=3, handlelength=2.8)
         remark(figure, grid.remark)
         return figure
+
+
+def leave_out_zeros(ax: Axes, panels: Sequence[SpectrumPanel]) -> None:
+    """End the scale above numerically zero eigenvalues: one of them can double its decades.
+
+    Curves leave the panel at its lower edge where the kernel's rank ends.
+    """
+    spectra = [values for panel in panels for _, values in panel.spectra]
+    lows = [v[v > _NUMERICAL_ZERO * v.mean()].min() for v in spectra if (v > 0).any()]
+    if lows and min(lows) > min(v[v > 0].min() for v in spectra if (v > 0).any()):
+        ax.set_ylim(bottom=min(lows) / 2)
 
 
 def draw_panel(ax: Axes, spectrum: SpectrumPanel, width: float = 1.0) -> None:

@@ -128,10 +128,18 @@ def label_log_ticks(axis: Axis, low: float | None, high: float | None) -> None:
     decades_spanned = math.log10(high / low) if low and high else 2.0
     if decades_spanned >= 2:
         return
-    multiples = (1, 2, 5) if decades_spanned > 0.7 else tuple(range(1, 10))
+    multiples = (1, 2, 5) if decades_spanned > 0.7 else (1, 1.5, 2, 3, 4, 5, 7)
     axis.set_major_locator(LogLocator(subs=multiples, numticks=12))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0e}".replace("e-0", "e-")))
+    axis.set_major_formatter(FuncFormatter(_short))
     axis.set_minor_locator(NullLocator())
+
+
+def _short(value: float, _: int) -> str:
+    """`200`, `1.5e-6`: the shortest way to write a tick's value."""
+    if 1e-2 <= value < 1e4:
+        return f"{value:g}"
+    mantissa, exponent = f"{value:e}".split("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
 
 
 def say(axes: Axes, message: str) -> None:
@@ -145,10 +153,9 @@ def say(axes: Axes, message: str) -> None:
 def remark(figure: Figure, text: str) -> None:
     """A line at the foot, for what a reader must know of the data."""
     if text:
-        told = wrapped(text, figure)
-        figure.supxlabel(told, fontsize=5.5, color="#777777", x=0.01, ha="left")
+        figure.supxlabel(wrapped(text, figure), fontsize=5.5, color="#777777", x=0.01, ha="left")
 
 
 def wrapped(text: str, figure: Figure) -> str:
-    """`text` in lines that fit the figure's width at the size of a remark, 26 letters an inch."""
+    """`text` in lines that fit the figure's width at the size of a remark, 26 letters per inch."""
     return textwrap.fill(text, int(26 * figure.get_figwidth()))

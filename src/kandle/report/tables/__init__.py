@@ -1,5 +1,6 @@
 """Tables of any study: built from frames as plain data, then written in one of four formats."""
 
+from kandle.report.tables._compare import compare_table
 from kandle.report.tables._made_of import Design
 from kandle.report.tables._medians import median_table
 from kandle.report.tables._region import region_table
@@ -14,6 +15,7 @@ __all__ = [
     "Design",
     "Reference",
     "Table",
+    "compare_table",
     "median_table",
     "region_table",
     "render",

@@ -44,7 +44,7 @@ def made_of(
     shapes = once.drop_duplicates(list(ARCHITECTURE))
     seeds = once.groupby("scheme", sort=False)["seed"].nunique()
     pairs = len(once[power_law(once)].drop_duplicates(["alpha", "beta"]))
-    told = [
+    parts = [
         _count(len(shapes), "architecture")
         + f" (G {_values(shapes['G'])}; width {_values(shapes['width'])};"
         f" depth {_values(shapes['depth'])})",
@@ -54,7 +54,7 @@ def made_of(
     ]
     repeats = len(trained) - len(once)
     rows = _count(len(once), "run") + (f" and {_count(repeats, 'repeated row')}" if repeats else "")
-    notes = [f"Made of {'; '.join(filter(None, told))}: {rows}."]
+    notes = [f"Made of {'; '.join(filter(None, parts))}: {rows}."]
     if not_done := len(trained) - len(done):
         status = trained.loc[~trained.index.isin(done.index), "status"].value_counts()
         detail = ", ".join(f"{n} {name}" for name, n in status.items() if name != "ok")
@@ -109,20 +109,21 @@ def _planned(runs: pd.DataFrame, design: Design) -> pd.Series:
 def _lacking(runs: pd.DataFrame, design: Design) -> pd.Series:
     """How many runs of the design each of its settings lacks."""
     cells = runs.groupby(list(CELL), dropna=False).size().rename("runs").reset_index()
-    held = cells["runs"].clip(upper=cells["scheme"].map(design.seeds))
-    held = held.groupby([cells[c] for c in _SETTING]).sum()
+    present = cells["runs"].clip(upper=cells["scheme"].map(design.seeds))
+    present = present.groupby([cells[c] for c in _SETTING]).sum()
     settings = [(p, *shape) for p in design.problems for shape in design.shapes]
     whole = sum(map(design.runs, design.seeds))
-    return whole - held.reindex(pd.MultiIndex.from_tuples(settings, names=_SETTING), fill_value=0)
+    index = pd.MultiIndex.from_tuples(settings, names=_SETTING)
+    return whole - present.reindex(index, fill_value=0)
 
 
 def _where(lacking: pd.Series) -> str:
     short = lacking[lacking > 0]
-    told = f"{_values(pd.Series([short.sum()]))} missing"
+    missing = f"{_values(pd.Series([short.sum()]))} missing"
     if len(short) > 3:
-        return f"{told}, on {len(short):,} of {len(lacking):,} problems and architectures"
+        return f"{missing}, on {len(short):,} of {len(lacking):,} problems and architectures"
     places = [f"{p} with G {g}, width {w}, depth {d}" for p, g, w, d in short.index]
-    return f"{told}: {'; '.join(places)}"
+    return f"{missing}: {'; '.join(places)}"
 
 
 def _other_lengths(runs: pd.DataFrame, design: Design) -> list[str]:
@@ -163,9 +164,9 @@ def shortened(runs: pd.DataFrame) -> dict[str, str]:
 def on_shortened(short: dict[str, str], called: Callable[[str], str] = str) -> list[str]:
     """The notes of `shortened`, problems of one length together, with the mark of their rows."""
     together: dict[str, list[str]] = {}
-    for problem, told in short.items():
-        together.setdefault(told, []).append(called(problem))
-    return [f"{SHORT} {', '.join(names)}: {told}." for told, names in together.items()]
+    for problem, reason in short.items():
+        together.setdefault(reason, []).append(called(problem))
+    return [f"{SHORT} {', '.join(names)}: {reason}." for reason, names in together.items()]
 
 
 def _count(n: int, what: str) -> str:

@@ -52,5 +52,5 @@ def _on_trivial(runs: pd.DataFrame) -> list[str]:
         return []
     return [
         f"{count} of {settings} settings are left out: there most pairs are within a factor of two "
-        "of the best, so they cannot tell pairs apart."
+        "of the best, so they cannot distinguish pairs."
     ]

@@ -10,6 +10,11 @@ from kandle.report.tables._table import Cell, Table
 
 # A longer table does not fit a page and is broken over several.
 _LINES_PER_PAGE = 40
+# Without booktabs its rules are plain lines, so that a table compiles with any LaTeX.
+_RULES = [
+    "% looks best with \\usepackage{booktabs}",
+    *(rf"\providecommand{{\{name}rule}}{{\hline}}" for name in ("top", "mid", "bottom")),
+]
 
 
 def render(table: Table, format: str = "text") -> str:
@@ -95,7 +100,7 @@ def _latex(table: Table) -> str:
     if table.spans:
         spans = [rf"\multicolumn{{{n}}}{{c}}{{{tex(label)}}}" for label, n in table.spans]
         head.append("    " + " & ".join(spans) + r" \\")
-    head += [line(table.header), r"    \midrule"]
+    head += [line([_stacked(c) for c in table.header]), r"    \midrule"]
     body = []
     for i, block in enumerate(table.blocks):
         if i and len(block) > 1:
@@ -108,7 +113,8 @@ def _latex(table: Table) -> str:
     title = [f"  \\caption{{{tex(table.caption)}}}", f"  \\label{{{table.label}}}"]
     if len(body) > _LINES_PER_PAGE:
         lines = [
-            "% needs \\usepackage{booktabs,longtable}",
+            "% needs \\usepackage{longtable}",
+            *_RULES,
             rf"{{{size}",
             rf"\begin{{longtable}}{{{columns}}}",
             *title[:1],
@@ -128,7 +134,7 @@ def _latex(table: Table) -> str:
         ]
         return "\n".join(lines) + "\n"
     lines = [
-        "% needs \\usepackage{booktabs}",
+        *_RULES,
         r"\begin{table}",
         rf"  \centering{size}",
         *title,
@@ -142,6 +148,14 @@ def _latex(table: Table) -> str:
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _stacked(title: Cell) -> Cell:
+    """A column title like `module:object` on two lines, so that the column stays narrow."""
+    first, colon, second = title.text.partition(":")
+    if not colon or title.latex is not None:
+        return title
+    return Cell(title.text, latex=rf"\shortstack[l]{{{tex(first)}:\\{tex(second)}}}")
 
 
 def _csv(table: Table) -> str:

@@ -1,6 +1,6 @@
 """Win rates: on how many architectures each scheme beats the baseline."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,9 @@ from kandle.report.tables._table import Cell, Reference, Table
 
 TIDY = ("scheme", "metric", "problem", "percent", "wins", "of", "low", "high")
 SHARE = "Share of architectures that beat the baseline"
+_NO_NUMBER = "–"
+PARTIAL = "‖"
+"""Marks a share of the power law on a problem whose search over exponents is incomplete."""
 _TESTS = ("sign", "rank", "direction", "holm")
 _MARKS = (
     "[ ]: 95% Wilson interval over architectures. +, − : better, worse than the baseline in a "
@@ -94,12 +97,17 @@ def win_table(
         *([] if pair else _on_region(used)),
         *about_reference,
     )
+    partly, about_search = _searched_in_part(used) if pair is None else (set(), [])
+    notes = (*notes, *about_search)
     problems = list(dict.fromkeys(rows["problem"]))
     titles = (Cell(_names.problem(p) + (SHORT if p in short else "")) for p in problems)
     header = (Cell("Initialization"), Cell("Metric"), *titles)
     of = len(used.drop_duplicates(list(ARCHITECTURE)))
     schemes = list(dict.fromkeys(rows["scheme"]))
-    blocks = tuple(_block(rows, s, problems, of, pair, reference is not None) for s in schemes)
+    blocks = tuple(
+        _block(rows, s, problems, of, pair, reference is not None, partly if _searched(s) else ())
+        for s in schemes
+    )
     tidy = rows if tests else rows.drop(columns=list(_TESTS))
     caption = caption or f"Win rates. {SHARE}, study {study}"
     return Table(caption, header, blocks, tidy, notes, label=label, number=number)
@@ -135,6 +143,31 @@ def _without_selection(
         )
         notes.append(f"Power law (from {found.chosen_on}): chosen out of sample: {how}.")
     return (pd.concat(parts) if parts else None), notes
+
+
+def _searched(scheme: str) -> bool:
+    """Whether the exponents of a row were chosen among many: not if they are part of its name."""
+    return scheme == "power-law" or scheme.startswith("power-law(from")
+
+
+def _searched_in_part(runs: pd.DataFrame) -> tuple[set[str], list[str]]:
+    """Problems with architectures on which fewer pairs were trained than elsewhere, and a note."""
+    keys = ["problem", *ARCHITECTURE]
+    power = runs[runs["scheme"].eq("power-law")]
+    pairs = power.drop_duplicates([*keys, "alpha", "beta"]).groupby(keys).size()
+    if pairs.empty or pairs.min() == pairs.max():
+        return set(), []
+    fewer = pairs[pairs < pairs.max()].groupby("problem").agg(["size", "min", "max"])
+    parts = []
+    for problem in _names.ordered([str(p) for p in fewer.index]):
+        count, low, high = fewer.loc[problem]
+        span = f"{low}" if low == high else f"{low} to {high}"
+        parts.append(f"{_names.problem(problem)} {span} on {count}")
+    note = (
+        f"{PARTIAL} Search incomplete, so the best pair may be missing: {', '.join(parts)} "
+        f"architectures, where others have {pairs.max()} pairs."
+    )
+    return {str(p) for p in fewer.index}, [note]
 
 
 def _on_divergence(runs: pd.DataFrame, as_loss: bool) -> list[str]:
@@ -205,10 +238,12 @@ def _block(
     of: int,
     pair: tuple[float, float] | None,
     paper: bool,
+    partly: Collection[str],
 ) -> tuple[tuple[Cell, ...], ...]:
     """The lines of one scheme: for each metric the share, its interval and, if asked, the paper's.
 
     Where the share is of fewer than the `of` architectures of the runs, it says of how many.
+    Problems in `partly`, whose search over exponents is incomplete, are marked.
     """
     best = rows.groupby(["metric", "problem"])["percent"].max().to_dict()
     found: dict[tuple[str, str], Mapping[Any, Any]] = {
@@ -221,23 +256,31 @@ def _block(
     labels += [f"({_pair(pair)})"] if pair and scheme.startswith("power-law") else []
     lines: list[tuple[Cell, ...]] = []
     for metric in METRICS:
-        columns = [_entry(found.get((metric, p)), best[metric, p], of, paper) for p in problems]
+        columns = [
+            _entry(found.get((metric, p)), best[metric, p], of, paper, PARTIAL * (p in partly))
+            for p in problems
+        ]
         beside = (_names.METRICS[metric], "", "  paper", "  diff.")
+        printed = any(column[2].text not in ("", _NO_NUMBER) for column in columns if column[2:])
         for i, cells in enumerate(zip(*columns, strict=True)):
+            if i >= 2 and not printed:
+                break
             lines.append((Cell(labels.pop(0) if labels else ""), Cell(beside[i]), *cells))
     return tuple(lines)
 
 
-def _entry(row: Mapping[Any, Any] | None, best: float, of: int, paper: bool) -> tuple[Cell, ...]:
+def _entry(
+    row: Mapping[Any, Any] | None, best: float, of: int, paper: bool, mark: str
+) -> tuple[Cell, ...]:
     if row is None:
         return (Cell("no runs"), Cell(), *((Cell(), Cell()) if paper else ()))
     fewer = f" of {row['of']}" if row["of"] < of else ""
-    share = Cell(f"{row['percent']:.2f}%{fewer}", row["percent"] == best)
+    share = Cell(f"{row['percent']:.2f}%{mark}{fewer}", row["percent"] == best)
     spread = Cell(f"[{row['low']:.0f}, {row['high']:.0f}] {_marks(row)}".rstrip())
     if not paper:
         return share, spread
     if pd.isna(row["paper"]):
-        return share, spread, Cell("–"), Cell()
+        return share, spread, Cell(_NO_NUMBER), Cell()
     printed = Cell(f"{row['paper']:.2f}%{'†' if row['note'] else ''}")
     return share, spread, printed, Cell(f"{row['difference']:+.2f}".replace("-", "−"))
 
