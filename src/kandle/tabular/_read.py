@@ -172,7 +172,18 @@ def _read_text(path: Path, separator: str | None) -> "pd.DataFrame":
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
         frame = pd.read_csv(path, low_memory=False, **options)
+        if separator != "," and _has_decimal_commas(frame):
+            frame = pd.read_csv(path, low_memory=False, decimal=",", **options)
     return frame.rename(columns=str.strip)
+
+
+def _has_decimal_commas(frame: "pd.DataFrame") -> bool:
+    """Whether a column of text holds numbers such as 0,25 and nothing else at its beginning."""
+    number = r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*"
+    beginnings = (frame[name].dropna().head(100) for name in frame if is_text(frame[name]))
+    return any(
+        len(values) and values.astype(str).str.fullmatch(number).all() for values in beginnings
+    )
 
 
 def _read_parquet(path: Path) -> "pd.DataFrame":
