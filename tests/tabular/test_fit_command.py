@@ -192,6 +192,11 @@ def test_ridge_is_least_squares_where_nothing_speaks_for_a_penalty():
         (None, ["--target", "y", "--recipe", "slow"], "Unknown recipe 'slow'"),
         (None, ["--target", "y", "--separator", "ab"], "--separator must be one character"),
         (None, ["--target", "y", "--init", "xavier"], "Unknown scheme 'xavier'"),
+        (
+            "a,y\n" + "1,red\n2,blue\n" * 10,
+            ["--target", "y", "--task", "regression"],
+            "Target 'y' is text, such as 'red', and no number. It can be classified",
+        ),
         (None, ["--target", "y", "--init", "power-law:1"], "power-law:0.25,1.75"),
         (None, ["--target", "y", "--no-early-stopping", "--rate", "1e30"], "diverged"),
     ],

@@ -122,6 +122,13 @@ def test_decimal_commas_are_detected_where_they_separate_nothing(tmp_path):
     assert read_frame(path)["a"].tolist() == ["1,x", "2,5"]
 
 
+def test_a_wrong_separator_is_named(tmp_path):
+    path = write(tmp_path / "d.csv", "a,b,y\n1,2,3\n")
+    with pytest.raises(UserError, match=r"only one column if separated by ';': 'a,b,y'.* by ','"):
+        read_frame(path, ";")
+    assert list(read_frame(write(tmp_path / "one.csv", "y\n1\n"), ";")) == ["y"]
+
+
 def test_spaces_byte_order_mark_blank_lines_and_booleans(tmp_path):
     path = write(tmp_path / "d.csv", "\ufeffa, b ,y\n\n1, True,3\n2, False,5\n\n")
     assert Table(path, target="y").inputs == ("a", "b")

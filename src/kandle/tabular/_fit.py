@@ -43,9 +43,6 @@ MOST_WEIGHTS = 10**8
 # Updates after which penalties that do clearly worse are given up.
 _COMPARED_AFTER = 200
 
-# Up to here a training takes less time than compiling it anew for one more number of rows.
-_SMALL = 1024
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -186,18 +183,26 @@ class _Training:
             held = (part[None] == (np.arange(self._count) % parts)[:, None]).astype(float)
             self._held_out_rows = round(held.sum() / self._count)
         self._train_mask = 1 - held
-        self._held = _normalized(held * block.weight, _padded_rows(n, self._pads))
+        self._held = _normalized(held * block.weight, self._padded(n))
         if shared is not None:
             self._held_out_rows = len(shared)
             weight = np.broadcast_to(shared.weight, (self._count, len(shared)))
-            self._validation = _rows(shared, _normalized(weight, len(shared)))
+            self._validation = self._rows(shared, _normalized(weight, self._padded(len(shared))))
         elif self._batch is not None:
-            self._validation = _rows(block, self._held)
+            self._validation = self._rows(block, self._held)
 
-    @property
-    def _pads(self) -> bool:
-        # Batch statistics of a normalized network would see the rows that fill it up.
-        return self._batch is None and not self._normalized
+    def _padded(self, rows: int) -> int:
+        """So many rows and up to an eighth more: one compilation serves the folds of a table."""
+        if self._normalized:  # batch statistics would see the rows that fill it up
+            return rows
+        step = max(16, 1 << max(0, (rows - 1).bit_length() - 4))
+        return -(-rows // step) * step
+
+    def _rows(self, block: Block, weight: np.ndarray) -> Rows:
+        """The rows on the device, with zeros up to the size of `weight` (P, n)."""
+        fill = ((0, weight.shape[1] - len(block)), (0, 0))
+        x, y = (np.pad(values.astype(np.float32), fill) for values in (block.x, block.y))
+        return Rows(*jax.device_put((x, y, weight)))
 
     def run(self, report: Report | None) -> Outcome:
         s, made = self._settings, 0
@@ -232,17 +237,16 @@ class _Training:
     def _chunks(self) -> Iterator[tuple[Rows, np.ndarray, int]]:
         """(rows, which of them each update sees, the number of updates), as long as asked for."""
         if self._batch is None:
-            n = _padded_rows(len(self._first), self._pads)
-            weight = _normalized(self._train_mask * self._first.weight, n)
-            chunk = _rows(self._first, weight, n), np.zeros((LONGEST, 0), np.int32), LONGEST
-            yield from itertools.repeat(chunk)
+            weight = self._train_mask * self._first.weight
+            rows = self._rows(self._first, _normalized(weight, self._padded(len(self._first))))
+            yield from itertools.repeat((rows, np.zeros((LONGEST, 0), np.int32), LONGEST))
             return
         size = self._batch
         while True:
             for block in self._source.blocks(self._rng):
                 mask = self._train_mask if block is self._first else np.ones((1, len(block)))
                 weight = np.broadcast_to(mask * block.weight, (self._count, len(block)))
-                rows = _rows(block, weight.astype(np.float32))
+                rows = self._rows(block, _filled(weight, self._padded(len(block))))
                 order = self._batches(np.flatnonzero(block.weight > 0), size)
                 for start in range(0, len(order), LONGEST):
                     chosen = order[start : start + LONGEST]
@@ -331,20 +335,11 @@ def _hold_out(source: InMemory, settings: FitSettings, rng: np.random.Generator)
 
 def _normalized(weight: np.ndarray, n: int) -> np.ndarray:
     """Weights (P, N) that add up to one for every network, with zeros up to n rows."""
-    weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
+    return _filled(weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300), n)
+
+
+def _filled(weight: np.ndarray, n: int) -> np.ndarray:
     return np.pad(weight, ((0, 0), (0, n - weight.shape[1]))).astype(np.float32)
-
-
-def _padded_rows(rows: int, pads: bool) -> int:
-    """The next power of two, where a training is short: one compilation serves them all."""
-    return rows if rows > _SMALL or not pads else max(16, 1 << (rows - 1).bit_length())
-
-
-def _rows(block: Block, weight: np.ndarray, n: int | None = None) -> Rows:
-    """The rows on the device, filled up to n."""
-    fill = ((0, 0 if n is None else n - len(block)), (0, 0))
-    x, y = (np.pad(values.astype(np.float32), fill) for values in (block.x, block.y))
-    return Rows(*jax.device_put((x, y, weight)))
 
 
 def _check_widths(widths: list[int], settings: FitSettings) -> None:

@@ -150,8 +150,9 @@ def _separator(path: Path) -> str:
 def _read_text(path: Path, separator: str | None) -> "pd.DataFrame":
     import pandas as pd
 
+    detected = _separator(path)
     if separator is None:
-        separator = _separator(path)
+        separator = detected
     options: dict[str, Any] = {
         "sep": separator,
         "encoding": "utf-8-sig",
@@ -160,6 +161,11 @@ def _read_text(path: Path, separator: str | None) -> "pd.DataFrame":
     }
     header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
     names = [str(name).strip() for name in header.iloc[0]]
+    if len(names) == 1 and separator != detected and detected in names[0]:
+        raise UserError(
+            f"File {str(path)!r} has only one column if separated by {separator!r}: {names[0]!r}. "
+            f"Its columns seem to be separated by {detected!r}."
+        )
     if len(names) > MOST_COLUMNS:
         raise UserError(
             f"File {str(path)!r} has {len(names):,} columns, more than the {MOST_COLUMNS:,} that "
