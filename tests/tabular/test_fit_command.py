@@ -192,6 +192,11 @@ def test_ridge_is_least_squares_where_nothing_speaks_for_a_penalty():
         (None, ["--target", "y", "--recipe", "slow"], "Unknown recipe 'slow'"),
         (None, ["--target", "y", "--separator", "ab"], "--separator must be one character"),
         (None, ["--target", "y", "--init", "xavier"], "Unknown scheme 'xavier'"),
+        (
+            "a,y\n" + "1,red\n2,blue\n" * 10,
+            ["--target", "y", "--task", "regression"],
+            "Target 'y' is text, such as 'red', and no number. It can be classified",
+        ),
         (None, ["--target", "y", "--init", "power-law:1"], "power-law:0.25,1.75"),
         (None, ["--target", "y", "--no-early-stopping", "--rate", "1e30"], "diverged"),
     ],
@@ -214,6 +219,26 @@ def test_bad_data_is_one_line_and_no_file(table, tmp_path, capsys, edit, options
     assert error.startswith("kandle: error:")
     assert message in error
     assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--rate", "fast", "argument --rate/--learning-rate: must be a number"),
+        ("--learning-rate", "0", "'--rate' must be a positive finite number. Got 0.0"),
+        ("--steps", "1e2.5", "argument --steps: must be a whole number, such as 1000 or 1e3"),
+        ("--smoothness", "soft", "argument --smoothness: must be 'auto' or a number"),
+        ("--batch-size", "0", "'--batch-size' must be"),
+    ],
+)
+def test_messages_name_the_option(option, value, message, table, tmp_path, capsys):
+    command = ["fit", str(table), "--target", "y", "--out", str(tmp_path / "m.safetensors")]
+    try:
+        status = main([*command, option, value])
+    except SystemExit as exit:
+        status = exit.code
+    assert status == 2
+    assert message in capsys.readouterr().err
 
 
 def test_where_to_write_is_checked_before_training(table, tmp_path, capsys):

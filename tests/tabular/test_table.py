@@ -6,7 +6,7 @@ import pytest
 
 from kandle._errors import UserError
 from kandle.problems import get
-from kandle.tabular import Scaler, Table
+from kandle.tabular import Scaler, Table, read_frame
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame(
@@ -110,6 +110,23 @@ def test_the_separator_is_detected(tmp_path, separator):
     lines = ["a,b,y", "1,2,3", "2,4,6", "3,5,7"]
     path = write(tmp_path / "d.csv", "\n".join(lines).replace(",", separator))
     assert Table(path, target="y").inputs == ("a", "b")
+
+
+def test_decimal_commas_are_detected_where_they_separate_nothing(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text("a;b;name\n0,5;1;x,1\n-1,25e1;2;y\n;3;z\n")
+    frame = read_frame(path)
+    np.testing.assert_array_equal(frame["a"], [0.5, -12.5, np.nan])
+    assert frame["name"].tolist() == ["x,1", "y", "z"]
+    path.write_text("a;b\n1,x;1\n2,5;2\n")
+    assert read_frame(path)["a"].tolist() == ["1,x", "2,5"]
+
+
+def test_a_wrong_separator_is_named(tmp_path):
+    path = write(tmp_path / "d.csv", "a,b,y\n1,2,3\n")
+    with pytest.raises(UserError, match=r"only one column if separated by ';': 'a,b,y'.* by ','"):
+        read_frame(path, ";")
+    assert list(read_frame(write(tmp_path / "one.csv", "y\n1\n"), ";")) == ["y"]
 
 
 def test_spaces_byte_order_mark_blank_lines_and_booleans(tmp_path):

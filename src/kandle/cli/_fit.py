@@ -51,7 +51,7 @@ def add(subparsers) -> None:
     parser.add_argument("--layers", type=layers, help="widths of hidden layers (default: 16)")
     parser.add_argument("--grid", type=whole, help="spline intervals (default: 5)")
     parser.add_argument("--steps", type=whole, help="most updates (default: 2000)")
-    parser.add_argument("--rate", type=float, help="learning rate (default: 0.01)")
+    add_rate(parser, "0.01")
     parser.add_argument(
         "--batch-size", type=auto(whole), help="rows per update (default: auto, all up to 2048)"
     )
@@ -62,7 +62,7 @@ def add(subparsers) -> None:
     )
     parser.add_argument(
         "--validation-fraction",
-        type=float,
+        type=real,
         help="share of the training rows that each network holds out (default: 0.1)",
     )
     parser.add_argument(
@@ -70,12 +70,10 @@ def add(subparsers) -> None:
     )
     parser.add_argument(
         "--smoothness",
-        type=auto(float),
+        type=auto(real),
         help="penalty on the curvature of edge functions (default: auto, chosen by validation)",
     )
-    parser.add_argument(
-        "--weight-decay", type=float, help="penalty on squared weights (default: 0)"
-    )
+    parser.add_argument("--weight-decay", type=real, help="penalty on squared weights (default: 0)")
     parser.add_argument(
         "--networks", type=whole, help="networks whose average is the result (default: 5)"
     )
@@ -116,6 +114,15 @@ def add_data(parser: argparse.ArgumentParser, required: bool = True) -> None:
     )
     parser.add_argument(
         "--separator", help="between columns: a character or 'tab' (default: found out)"
+    )
+
+
+def add_rate(parser: argparse.ArgumentParser, default: str) -> None:
+    parser.add_argument(
+        "--rate",
+        "--learning-rate",
+        type=real,
+        help=f"learning rate of Adam (default: {default})",
     )
 
 
@@ -204,6 +211,15 @@ def whole(text: str) -> int:
     return int(text) if text.strip().lstrip("+-").isdigit() else int(number)
 
 
+def real(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be a number, such as 0.01 or 1e-3. Got {text!r} instead."
+        ) from None
+
+
 def auto(kind):
     """A value of this kind, or the word auto."""
 
@@ -212,7 +228,7 @@ def auto(kind):
             return text
         try:
             return kind(text)
-        except ValueError:
+        except (ValueError, argparse.ArgumentTypeError):
             raise argparse.ArgumentTypeError(
                 f"must be 'auto' or a number. Got {text!r} instead."
             ) from None
@@ -301,7 +317,8 @@ def show(found: "TableFit", settings: "FitSettings") -> None:
     else:
         print(f"{average}, {outcome.updates} updates without validation")
     if found.beyond:
-        print(f"{found.beyond} of the test rows lie outside the range of the training rows")
+        lie = "lies" if found.beyond == 1 else "lie"
+        print(f"{found.beyond} of the test rows {lie} outside the range of the training rows")
     print()
     show_scores(found)
 
@@ -328,4 +345,5 @@ def show_scores(found: "TableFit") -> None:
             )
         if len(targets) > 1 and target != targets[-1]:
             print()
-    print("".join(f"\n{verdict}" for verdict in verdicts))
+    for verdict in verdicts:
+        print(f"\n{verdict}")

@@ -48,9 +48,10 @@ def run(arguments: argparse.Namespace) -> int:
     write_whole(out, predictions.to_csv(index=False))
     print(f"wrote {len(predictions)} predictions to {out}")
     if beyond := fitted.beyond(x):
+        rows = "1 row lies" if beyond == 1 else f"{beyond} rows lie"
         print(
-            f"kandle: note: {beyond} rows lie outside the range of the data the network was "
-            "fitted to: it extrapolates there.",
+            f"kandle: note: {rows} outside the range of the data the network was fitted to: "
+            "it extrapolates there.",
             file=sys.stderr,
         )
     return 0

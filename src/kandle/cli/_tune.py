@@ -3,7 +3,7 @@
 import argparse
 import shlex
 
-from kandle.cli._fit import add_data, data_options, layers, read_data, whole
+from kandle.cli._fit import add_data, add_rate, data_options, layers, read_data, whole
 
 
 def add(subparsers) -> None:
@@ -25,7 +25,7 @@ def add(subparsers) -> None:
     )
     parser.add_argument("--steps", type=whole, help="of a whole training (default: the problem's)")
     parser.add_argument("--seeds", type=whole, help="networks per pair for --problem (default: 3)")
-    parser.add_argument("--rate", type=float, help="learning rate (default: 0.001; for DATA 0.01)")
+    add_rate(parser, "0.001; for DATA 0.01")
     parser.add_argument(
         "--budget",
         help="a time such as 90s, 5min, 1h; for --problem also model-steps such as 2e6 "

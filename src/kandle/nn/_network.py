@@ -56,7 +56,8 @@ class KAN(eqx.Module):
         sampler: source of the random numbers, such as `kandle.paper.PublishedSampler()`; None is
             `jax.random`.
         draws: deprecated; "published" stands for `sampler=kandle.paper.PublishedSampler()`.
-        dtype: of the weights.
+        dtype: of the weights; None is JAX's default: float32, or float64 if `jax_enable_x64` is
+            set.
         backend: of the kernels; None is the fastest one for the basis at the time of a call.
 
     Example:
@@ -83,13 +84,14 @@ class KAN(eqx.Module):
         key: Array,
         sampler: Sampler | None = None,
         draws: str | None = None,
-        dtype: Any = jnp.float32,
+        dtype: Any = None,
         backend: str | None = None,
     ):
         widths = _check_widths(widths)
         bases = _check_bases(basis, grid, degree, domain, len(widths) - 1)
         residual = get_residual(residual)
         scheme = get_scheme(init)
+        dtype = jnp.result_type(float) if dtype is None else dtype
         if not isinstance(bias, bool):
             raise must("'bias' of KAN", "True or False", bias)
         for each in bases:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from kandle._errors import UserError, must
 from kandle._seed import WORDS
+from kandle.bases import BSpline
 from kandle.nn import KAN
 from kandle.tabular._average import separate
 from kandle.tabular._fit import Outcome, Report, fit_rows
@@ -148,6 +149,7 @@ class KANEstimator(BaseEstimator):
             raise UserError("'sample_weight' must be positive for some rows. All of it is zero.")
         x, y, weight = merge_equal_rows(X, y, weight)
         if goes_on:
+            self._check_same_networks(settings)
             inputs, target = self.fitted_.inputs, self.fitted_.target
         else:
             inputs, target = self._input_scaler(x), self._target_scaler(y, weight)
@@ -179,6 +181,21 @@ class KANEstimator(BaseEstimator):
     def _goes_on(self) -> bool:
         """Whether `fit` continues from the networks that there are."""
         return bool(self.warm_start) and hasattr(self, "fitted_")
+
+    def _check_same_networks(self, settings: FitSettings) -> None:
+        """A fit that continues cannot change the networks it continues from."""
+        [first, *_], n = separate(self.fitted_.model, self._merged), len(self.model_.layers)
+        given = [settings.grid] * n if isinstance(settings.grid, int) else settings.grid
+        bases = [BSpline(int(grid), int(settings.degree)) for grid in given]
+        changed = {
+            "'layers'": tuple(map(int, settings.layers)) != first.widths[1:-1],
+            "'grid' or 'degree'": bases != [layer.basis for layer in first.layers],
+        }
+        for names in (names for names, differs in changed.items() if differs):
+            raise UserError(
+                f"{names} cannot differ from the last fit in one that continues it. "
+                "Set warm_start=False, or clone the estimator."
+            )
 
     def _report(self) -> Report | None:
         if not self.verbose:

@@ -12,7 +12,7 @@ from kandle._errors import UserError, must
 from kandle.tabular._base import KANEstimator
 from kandle.tabular._saved import Fitted
 from kandle.tabular._scaler import Scaler
-from kandle.tabular._settings import FitSettings
+from kandle.tabular._settings import FitSettings, plain_number
 
 
 class KANClassifier(ClassifierMixin, KANEstimator):
@@ -109,7 +109,13 @@ class KANClassifier(ClassifierMixin, KANEstimator):
         if not goes_on:
             known = np.unique(y if classes is None else classes)
             if len(known) < 2:
-                raise UserError(f"A classifier needs two classes. Got one class: {y[0]!r}.")
+                only = plain_number(y[0])
+                raise UserError(
+                    f"A classifier needs two classes. Got one class: {only!r}. "
+                    "Pass all of them as 'classes' if others follow in later calls of partial_fit."
+                    if one_pass
+                    else f"A classifier needs two classes. Got one class: {only!r}."
+                )
             self.classes_ = known
         if (new := ~np.isin(y, self.classes_)).any():
             raise must(

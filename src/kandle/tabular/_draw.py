@@ -31,7 +31,7 @@ def draw_networks(
     if scheme.needs_data or type(scheme).draw is not Scheme.draw:
         keys = jax.random.split(jax.random.key(seed), count)
         options = {"grid": grid, "degree": degree, "init": scheme, "sample": sample}
-        return [KAN(widths, **options, key=key) for key in keys]
+        return [KAN(widths, **options, key=key, dtype="float32") for key in keys]
     grids = [grid] * (len(widths) - 1) if isinstance(grid, int | np.integer) else list(grid)
     bases, residual = [BSpline(int(g), degree) for g in grids], get_residual("silu")
     streams = np.random.SeedSequence(seed).spawn(count)

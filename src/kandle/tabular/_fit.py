@@ -13,11 +13,11 @@ from kandle._errors import UserError, must
 from kandle.init import get
 from kandle.nn import KAN
 from kandle.tabular._average import average
+from kandle.tabular._candidate import Candidate
 from kandle.tabular._compilation import cached_compilation
 from kandle.tabular._draw import draw_networks
 from kandle.tabular._loop import (
     LONGEST,
-    Penalty,
     Program,
     Rows,
     State,
@@ -40,8 +40,8 @@ Report = Callable[[int, int, float], None]  # updates made, the most there will 
 # 0.4 GB, and with the state and gradients of the optimizer five times that.
 MOST_WEIGHTS = 10**8
 
-# Up to here a training takes less time than compiling it anew for one more number of rows.
-_SMALL = 1024
+# Updates after which penalties that do clearly worse are given up.
+_COMPARED_AFTER = 200
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def fit_rows(
     """
     training = _Training(source, loss, settings, start)
     if resume is not None:
-        training.state = jax.tree.map(jnp.copy, resume)
+        training.resume(resume)
     if constant_rate:
         training.decay_steps = np.inf
     with cached_compilation():
@@ -124,7 +124,7 @@ def fit_rows(
 
 
 class _Training:
-    """One call of `fit_rows`: S candidate penalties × P networks train side by side."""
+    """One call of `fit_rows`: for each candidate penalty the same P networks train side by side."""
 
     def __init__(
         self,
@@ -145,26 +145,29 @@ class _Training:
         self._source, self._loss, self._batch = source, loss, batch
         networks = _initial(first, s) if start is None else list(start)
         self._count = len(networks)
-        auto = s.smoothness == "auto"
-        several = SMOOTHNESS if batch is None else SMOOTHNESS_OF_BATCHES
-        self._candidates = several if auto and self._validates else (0.0,)
-        if not auto:
-            self._candidates = (float(s.smoothness),)
-        _check_size(networks[0], len(networks) * len(self._candidates), s)
+        penalties = self._penalties(s)
+        _check_size(networks[0], len(networks) * len(penalties), s)
         self._normalized = any(layer.normalized for layer in networks[0].layers)
         self._program = Program.of(networks[0], loss, whole=batch is None)
         self.decay_steps = float(s.steps)
-        self.state: State = self._program.start(networks * len(self._candidates))
-        self._penalty = Penalty(
-            jnp.asarray(np.repeat(np.array(self._candidates, np.float32), self._count)),
-            jnp.asarray(np.full(self._size, s.weight_decay, np.float32)),
-        )
+        self._candidates = [
+            Candidate(smoothness, s.weight_decay, self._program.start(networks))
+            for smoothness in penalties
+        ]
         self._first = first
         self._prepare(first)
 
-    @property
-    def _size(self) -> int:
-        return self._count * len(self._candidates)
+    def _penalties(self, settings: FitSettings) -> Sequence[float]:
+        if settings.smoothness != "auto":
+            return (float(settings.smoothness),)
+        if not self._validates:
+            return (0.0,)
+        return SMOOTHNESS if self._batch is None else SMOOTHNESS_OF_BATCHES
+
+    def resume(self, state: State) -> None:
+        """Continue from where a training with one penalty ended."""
+        [candidate] = self._candidates
+        candidate.state = jax.tree.map(jnp.copy, state)
 
     def _prepare(self, block: Block) -> None:
         """Which rows each network trains on, and which rows validate it."""
@@ -180,76 +183,76 @@ class _Training:
             held = (part[None] == (np.arange(self._count) % parts)[:, None]).astype(float)
             self._held_out_rows = round(held.sum() / self._count)
         self._train_mask = 1 - held
-        self._held = self._tiled(_normalized(held * block.weight, _padded_rows(n, self._pads)))
+        self._held = _normalized(held * block.weight, self._padded(n))
         if shared is not None:
             self._held_out_rows = len(shared)
             weight = np.broadcast_to(shared.weight, (self._count, len(shared)))
-            weight = self._tiled(_normalized(weight, len(shared)))
-            self._validation = _rows(shared, weight)
+            self._validation = self._rows(shared, _normalized(weight, self._padded(len(shared))))
         elif self._batch is not None:
-            self._validation = _rows(block, self._held)
+            self._validation = self._rows(block, self._held)
 
-    @property
-    def _pads(self) -> bool:
-        # Batch statistics of a normalized network would see the rows that fill it up.
-        return self._batch is None and not self._normalized
+    def _padded(self, rows: int) -> int:
+        """So many rows and up to an eighth more: one compilation serves the folds of a table."""
+        if self._normalized:  # batch statistics would see the rows that fill it up
+            return rows
+        step = max(16, 1 << max(0, (rows - 1).bit_length() - 4))
+        return -(-rows // step) * step
 
-    def _tiled(self, weight: np.ndarray) -> np.ndarray:
-        return np.tile(weight, (len(self._candidates), 1)).astype(np.float32)
+    def _rows(self, block: Block, weight: np.ndarray) -> Rows:
+        """The rows on the device, with zeros up to the size of `weight` (P, n)."""
+        fill = ((0, weight.shape[1] - len(block)), (0, 0))
+        x, y = (np.pad(values.astype(np.float32), fill) for values in (block.x, block.y))
+        return Rows(*jax.device_put((x, y, weight)))
 
     def run(self, report: Report | None) -> Outcome:
-        s, losses, scores = self._settings, [], []
-        made = 0
-        for made, loss, score in self._updates():
-            losses.append(loss)
-            scores.append(score)
+        s, made = self._settings, 0
+        alive = self._candidates
+        for rows, batches, available in self._chunks():
+            steps = min(available, s.steps - made)
+            for candidate in alive:
+                self._advance(candidate, rows, batches, steps)
+            made += steps
             if report is not None:
-                report(made, s.steps, float(np.mean(loss[-1])))
-            if self._validates and made - int(np.max(self.state.noted_step)) >= s.patience:
+                report(made, s.steps, float(np.mean(self._best().losses[-1][-1])))
+            alive = self._continuing(alive, made)
+            if made >= s.steps or not alive:
                 break
-        return self._outcome(np.concatenate(losses), np.concatenate(scores), made)
+        return self._outcome(self._best())
 
-    def _updates(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """(updates made, losses, validation scores) of one call after the other."""
-        make = self._whole_updates if self._batch is None else self._batch_updates
-        made = 0
-        for steps, losses, scores in make():
-            made += steps
-            yield made, losses, scores
-            if made >= self._settings.steps:
-                return
+    def _best(self) -> Candidate:
+        return min(self._candidates, key=lambda c: (c.validation_loss, c.smoothness))
 
-    def _whole_updates(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        n = _padded_rows(len(self._first), self._pads)
-        weight = self._tiled(_normalized(self._train_mask * self._first.weight, n))
-        rows, batches = _rows(self._first, weight, n), np.zeros((LONGEST, 0), np.int32)
-        made = 0
-        while True:
-            steps = min(LONGEST, self._settings.steps - made)
-            curve = self._advance(rows, batches, steps)
-            made += steps
-            scores = np.asarray(curve.validation_score)[:steps] if self._validates else _nothing(1)
-            yield steps, np.asarray(curve.loss)[:steps], scores.reshape(-1, self._size)
+    def _continuing(self, alive: Sequence[Candidate], made: int) -> list[Candidate]:
+        """Those that got better lately and may still become the best."""
+        s, best = self._settings, self._best()
+        if not self._validates:
+            return list(alive)
+        return [
+            c
+            for c in alive
+            if made - int(np.max(c.state.noted_step)) < s.patience
+            and not (made >= _COMPARED_AFTER and c.is_worse_than(best))
+        ]
 
-    def _batch_updates(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        size, made, left = self._batch, 0, self._settings.steps
-        assert size is not None
+    def _chunks(self) -> Iterator[tuple[Rows, np.ndarray, int]]:
+        """(rows, which of them each update sees, the number of updates), as long as asked for."""
+        if self._batch is None:
+            weight = self._train_mask * self._first.weight
+            rows = self._rows(self._first, _normalized(weight, self._padded(len(self._first))))
+            yield from itertools.repeat((rows, np.zeros((LONGEST, 0), np.int32), LONGEST))
+            return
+        size = self._batch
         while True:
             for block in self._source.blocks(self._rng):
                 mask = self._train_mask if block is self._first else np.ones((1, len(block)))
                 weight = np.broadcast_to(mask * block.weight, (self._count, len(block)))
-                rows = _rows(block, self._tiled(weight))
+                rows = self._rows(block, _filled(weight, self._padded(len(block))))
                 order = self._batches(np.flatnonzero(block.weight > 0), size)
                 for start in range(0, len(order), LONGEST):
                     chosen = order[start : start + LONGEST]
-                    steps = min(len(chosen), left - made)
                     batches = np.zeros((LONGEST, size), np.int32)
                     batches[: len(chosen)] = chosen
-                    curve = self._advance(rows, batches, steps)
-                    made += steps
-                    yield steps, np.asarray(curve.loss)[:steps], self._validated()
-                    if made >= left:
-                        return
+                    yield rows, batches, len(chosen)
 
     def _batches(self, rows: np.ndarray, size: int) -> Int[np.ndarray, "updates size"]:
         """Rows in random order, all of them about equally often, for at least `LONGEST` updates.
@@ -263,47 +266,46 @@ class _Training:
         ]
         return np.concatenate(epochs).reshape(-1, size)
 
-    def _advance(self, rows: Rows, batches: np.ndarray, steps: int):
-        s = self._settings
+    def _advance(self, candidate: Candidate, rows: Rows, batches: np.ndarray, steps: int) -> None:
+        s, c = self._settings, candidate
         scalars = np.int32(steps), np.float32(s.learning_rate), np.float32(self.decay_steps)
-        self.state, curve = advance(
-            self._program, self.state, rows, self._held, self._penalty, batches, *scalars
+        c.state, curve = advance(
+            self._program, c.state, rows, self._held, c.penalty, batches, *scalars
         )
-        return curve
-
-    def _validated(self) -> np.ndarray:
-        """The scores of one look at the rows held out; the best weights are kept."""
+        c.updates += steps
+        c.losses.append(np.asarray(curve.loss)[:steps])
         if not self._validates:
-            return _nothing(self._size)
-        loss, score = validate(self._program, self.state.weights, self._validation)
-        self.state = jax.jit(keep_best)(self.state, loss)
-        return np.asarray(score)[None]
+            return
+        if self._batch is None:
+            c.scores.append(np.asarray(curve.validation_score)[:steps])
+        else:
+            loss, score = validate(self._program, c.state.weights, self._validation)
+            c.state = jax.jit(keep_best)(c.state, loss)
+            c.scores.append(np.asarray(score)[None])
 
-    def _outcome(self, losses: np.ndarray, scores: np.ndarray, made: int) -> Outcome:
-        s, state = self._settings, self.state
+    def _outcome(self, chosen: Candidate) -> Outcome:
+        s, state = self._settings, chosen.state
+        losses = np.concatenate(chosen.losses)
         weights = np.asarray(state.best if self._validates else state.weights)
-        by_candidate = np.asarray(state.best_loss, np.float64).reshape(-1, self._count).mean(axis=1)
-        chosen = int(np.argmin(by_candidate)) if self._validates else 0
-        own = slice(chosen * self._count, (chosen + 1) * self._count)
-        finite = np.isfinite(weights[own]).all() and (
-            np.isfinite(by_candidate[chosen]) if self._validates else np.isfinite(losses).all()
+        finite = np.isfinite(weights).all() and (
+            np.isfinite(chosen.validation_loss) if self._validates else np.isfinite(losses).all()
         )
         if not finite:
-            bad = np.flatnonzero(~np.isfinite(losses[:, own]).all(axis=1))
-            step = int(bad[0]) + 1 if bad.size else made
+            bad = np.flatnonzero(~np.isfinite(losses).all(axis=1))
+            step = int(bad[0]) + 1 if bad.size else chosen.updates
             raise UserError(
                 f"Training diverged at step {step} of {s.steps}. "
                 f"A learning rate below {s.learning_rate:g} or another init may help."
             )
-        networks = tuple(map(self._frozen, weights[own]))
+        networks = tuple(map(self._frozen, weights))
         return Outcome(
             average(networks),
             networks,
-            losses[:, own].mean(axis=1),
-            scores[:, own].mean(axis=1) if len(scores) else np.empty(0),
-            float(by_candidate[chosen]) if self._validates else float("nan"),
-            self._candidates[chosen],
-            int(made),
+            losses.mean(axis=1),
+            np.concatenate(chosen.scores).mean(axis=1) if chosen.scores else np.empty(0),
+            chosen.validation_loss if self._validates else float("nan"),
+            chosen.smoothness,
+            chosen.updates,
             state,
             self._held_out_rows,
         )
@@ -333,24 +335,11 @@ def _hold_out(source: InMemory, settings: FitSettings, rng: np.random.Generator)
 
 def _normalized(weight: np.ndarray, n: int) -> np.ndarray:
     """Weights (P, N) that add up to one for every network, with zeros up to n rows."""
-    weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
-    return np.pad(weight, ((0, 0), (0, n - weight.shape[1])))
+    return _filled(weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300), n)
 
 
-def _padded_rows(rows: int, pads: bool) -> int:
-    """The next power of two, where a training is short: one compilation serves them all."""
-    return rows if rows > _SMALL or not pads else max(16, 1 << (rows - 1).bit_length())
-
-
-def _rows(block: Block, weight: np.ndarray, n: int | None = None) -> Rows:
-    """The rows on the device, filled up to n."""
-    fill = ((0, 0 if n is None else n - len(block)), (0, 0))
-    x, y = (np.pad(values.astype(np.float32), fill) for values in (block.x, block.y))
-    return Rows(*jax.device_put((x, y, weight)))
-
-
-def _nothing(width: int) -> np.ndarray:
-    return np.empty((0, width))
+def _filled(weight: np.ndarray, n: int) -> np.ndarray:
+    return np.pad(weight, ((0, 0), (0, n - weight.shape[1]))).astype(np.float32)
 
 
 def _check_widths(widths: list[int], settings: FitSettings) -> None:

@@ -151,8 +151,9 @@ def _separator(path: Path) -> str:
 def _read_text(path: Path, separator: str | None) -> "pd.DataFrame":
     import pandas as pd
 
+    detected = _separator(path)
     if separator is None:
-        separator = _separator(path)
+        separator = detected
     options: dict[str, Any] = {
         "sep": separator,
         "encoding": "utf-8-sig",
@@ -161,6 +162,11 @@ def _read_text(path: Path, separator: str | None) -> "pd.DataFrame":
     }
     header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
     names = [str(name).strip() for name in header.iloc[0]]
+    if len(names) == 1 and separator != detected and detected in names[0]:
+        raise UserError(
+            f"File {str(path)!r} has only one column if separated by {separator!r}: {names[0]!r}. "
+            f"Its columns seem to be separated by {detected!r}."
+        )
     if len(names) > MOST_COLUMNS:
         raise UserError(
             f"File {str(path)!r} has {len(names):,} columns, more than the {MOST_COLUMNS:,} that "
@@ -173,7 +179,18 @@ def _read_text(path: Path, separator: str | None) -> "pd.DataFrame":
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
         frame = pd.read_csv(path, low_memory=False, **options)
+        if separator != "," and _has_decimal_commas(frame):
+            frame = pd.read_csv(path, low_memory=False, decimal=",", **options)
     return frame.rename(columns=str.strip)
+
+
+def _has_decimal_commas(frame: "pd.DataFrame") -> bool:
+    """Whether a column of text holds numbers such as 0,25 and nothing else at its beginning."""
+    number = r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*"
+    beginnings = (frame[name].dropna().head(100) for name in frame if is_text(frame[name]))
+    return any(
+        len(values) and values.astype(str).str.fullmatch(number).all() for values in beginnings
+    )
 
 
 def _read_parquet(path: Path) -> "pd.DataFrame":

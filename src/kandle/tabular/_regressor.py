@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from kandle._errors import must
+from kandle._errors import UserError, must
 from kandle.tabular._base import KANEstimator
 from kandle.tabular._saved import Fitted
 from kandle.tabular._scaler import Scaler
@@ -69,6 +69,8 @@ class KANRegressor(MultiOutputMixin, RegressorMixin, KANEstimator):
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, goes_on: bool, one_pass: bool = False
     ) -> Self:
+        if _is_text(y):
+            raise UserError("'y' of KANRegressor must be numbers. Got text: use KANClassifier.")
         X, y = validate_data(
             self,
             X,
@@ -106,3 +108,15 @@ class KANRegressor(MultiOutputMixin, RegressorMixin, KANEstimator):
     def _restore(self, fitted: Fitted) -> None:
         super()._restore(fitted)
         self._flat = bool(fitted.extra["flat"])
+
+
+def _is_text(y: Any) -> bool:
+    """Whether it is text that cannot be read as numbers."""
+    values = np.asarray(y)
+    if values.dtype.kind not in "OSU" or not values.size:
+        return False
+    try:
+        values.astype(np.float64)
+    except (TypeError, ValueError):
+        return all(isinstance(value, str) for value in values.ravel())
+    return False

@@ -47,6 +47,7 @@ class Task:
         if task == "auto":
             task, reason = _assumed(frame, target)
         if task == "regression":
+            _check_numbers(frame, target)
             return cls(target, None, reason)
         if len(target) != 1:
             raise UserError(f"Classification has one target. Got {len(target)}: {target}.")
@@ -74,6 +75,20 @@ class Task:
         series = frame[self.target[0]]
         values = (series.astype(str) if is_text(series) else series).to_numpy()
         return np.searchsorted(np.asarray(self.classes), values)[:, None].astype(np.float64)
+
+
+def _check_numbers(frame: "pd.DataFrame", target: tuple[str, ...]) -> None:
+    """Text can be a target of its own, but not a value."""
+    for name in target:
+        if is_text(frame[name]) and not _is_numeric_text(frame[name]):
+            advice = (
+                "It can be classified: --task classification."
+                if len(target) == 1
+                else "It can be classified as the only target."
+            )
+            raise UserError(
+                f"Target {name!r} is text, such as {frame[name].iloc[0]!r}, and no number. {advice}"
+            )
 
 
 def _assumed(frame: "pd.DataFrame", target: tuple[str, ...]) -> tuple[str, str]:

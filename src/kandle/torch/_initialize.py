@@ -85,6 +85,13 @@ def _nothing_known(module: Any, parts: Sequence[str]) -> UserError:
             "A module that was traced, scripted or exported must be initialized before that: its "
             "layers can no longer be told."
         )
+    elif any("rbf" in name.lower() or "radial" in name.lower() for name in parts):
+        advice = (
+            "Radial functions, as in FastKAN, have no knots that an adapter could describe. Take "
+            "the scales from the scheme, sigma_r, sigma_b = kandle.init.get(scheme).scales(n_in, "
+            "n_out, basis=kandle.bases.RBF(8, domain=(-2, 2))), and draw with "
+            "torch.nn.init.normal_; or train kandle.KAN(widths, kandle.bases.RBF(8))."
+        )
     else:
         advice = "Other layers can be taught with kandle.torch.register(adapter)."
     return UserError(

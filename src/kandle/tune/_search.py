@@ -97,6 +97,7 @@ def tune(
                 degree=degree,
                 init=init.PowerLaw(*pairs[i]),
                 key=jax.random.key(seed),
+                dtype="float32",
                 backend=backend,
             )
             for i in alive
