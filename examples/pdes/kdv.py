@@ -14,6 +14,12 @@ def soliton(t, x):
     return SPEED / 2 / np.cosh(np.sqrt(SPEED) / 2 * (x - SPEED * t + 1)) ** 2
 
 
+def slope(t, x):
+    """u_x of the soliton."""
+    z = np.sqrt(SPEED) / 2 * (x - SPEED * t + 1)
+    return -(SPEED**1.5) / 2 * np.tanh(z) / np.cosh(z) ** 2
+
+
 def residual(x, d):
     return d["t"] + 6 * d.value * d["x"] + d["x", "x", "x"]
 
@@ -26,7 +32,7 @@ kdv = problems.PDE(
         problems.side("initial", DOMAIN, axis=0, at=0.0, value=soliton),
         problems.side("left", DOMAIN, axis=1, at=-5.0, value=soliton),
         problems.side("right", DOMAIN, axis=1, at=5.0, value=soliton),
-        problems.side("slope", DOMAIN, axis=1, at=5.0, operator=lambda x, d: d["x"]),
+        problems.side("slope", DOMAIN, axis=1, at=5.0, operator=lambda x, d: d["x"], value=slope),
     ],
     inputs=("t", "x"),
     collocation=(20, 48),

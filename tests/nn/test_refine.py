@@ -102,3 +102,30 @@ def test_what_cannot_be_refined():
     other = KAN([2, 3, 1], basis=bases.Chebyshev(4), key=jax.random.key(1), dtype="float64")
     with pytest.raises(UserError, match=r"Layer 0 .* must be of uniform B-splines"):
         other.refine(grid=10)
+
+
+@pytest.mark.parametrize("scheme", ["glorot", "lecun-normalized"])
+def test_a_widened_network_is_the_same_function_everywhere_its_inputs_are(scheme):
+    """Inputs reach two intervals to the left of the domain and beyond all splines on the right."""
+    x = jnp.asarray(np.linspace(-1.9, 9.0, 40)[:, None] * [1.0, 0.5])
+    model = KAN([2, 3, 1], grid=4, init=scheme, key=jax.random.key(1), dtype="float64").freeze(x)
+    wide = model.widen(x)
+    assert wide.layers[0].basis == bases.BSpline(4 + 2 + 3, 3, (-2.0, 2.5))
+    np.testing.assert_allclose(wide(x), model(x), rtol=1e-12, atol=1e-13)
+    # Refined after that, it is still the same function outside the old domains.
+    assert max(model.outside(x)) > 0
+    fine = wide.refine([2 * layer.basis.grid for layer in wide.layers])
+    np.testing.assert_allclose(fine(x), model(x), rtol=1e-11, atol=1e-12)
+    d, e = (m.derivatives(x, (0,), (1,)) for m in (model, fine))
+    np.testing.assert_allclose(d.first[0], e.first[0], rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(d.second[1], e.second[1], rtol=1e-8, atol=1e-8)
+
+
+def test_inputs_inside_need_no_wider_domain():
+    x = inside(1)
+    model = KAN([1, 1], grid=4, key=jax.random.key(0))
+    assert model.widen(x).layers[0].basis == model.layers[0].basis
+    with pytest.raises(UserError, match="must be finite"):
+        model.widen(jnp.array([[jnp.nan]]))
+    with pytest.raises(UserError, match="of uniform B-splines"):
+        KAN([1, 1], bases.Chebyshev(4), key=jax.random.key(0)).widen(x)

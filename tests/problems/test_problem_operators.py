@@ -296,12 +296,16 @@ def test_least_squares_takes_every_kind_of_group():
         SMALL,
         [("glorot", 0)],
         optimizer="levenberg-marquardt",
-        steps=4,
+        steps=6,
         dtype="float64",
         rba="text",
     )
     assert result.status == "ok"
-    assert np.isfinite(result.curve_loss).all()
+    # New points have other residuals, larger ones by design; between two draws the loss falls. The
+    # attention weights grow by less than 1 % per step.
+    loss = result.curve_loss.reshape(3, 2)
+    assert (loss[:, 1] < loss[:, 0]).all()
+    assert loss[-1, -1] < 0.1 * loss[0, 0]
     # Fixed points without attention are one objective, which each accepted step lowers.
     [result] = train(
         dataclasses.replace(problem, resample=None).scaled(),

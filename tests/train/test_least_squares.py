@@ -23,7 +23,13 @@ from kandle.train import (
     train,
 )
 from kandle.train._jacobian import Layout, jacobian, normal_equations
-from kandle.train._least_squares import LeastSquares, check_memory
+from kandle.train._kernel_least_squares import KernelLeastSquares
+from kandle.train._least_squares import (
+    LeastSquares,
+    arrays_of,
+    check_memory,
+    weighted_residuals,
+)
 from kandle.train._levenberg_marquardt import System, iterate
 
 PLAIN = LevenbergMarquardt(warmup=0)
@@ -292,11 +298,12 @@ def test_the_balance_weights_the_conditions(poisson, small):
 # --- a schedule of grids -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("scheme", ["quiet", "glorot"])
 @pytest.mark.parametrize("optimizer", [NO_WARMUP, Optimizer("sgd", 1e-9)], ids=["lm", "sgd"])
-def test_refinement_during_training_continues_from_the_same_loss(tiny, small, optimizer):
+def test_refinement_during_training_continues_from_the_same_loss(tiny, small, optimizer, scheme):
     seen = []
     [result] = train(
-        *(tiny, small, [("quiet", 0)]),
+        *(tiny, small, [(scheme, 0)]),
         steps=5,
         grids=[4, 8],
         optimizer=optimizer,
@@ -308,13 +315,13 @@ def test_refinement_during_training_continues_from_the_same_loss(tiny, small, op
     )
     assert [(step, m.layers[0].basis.grid) for step, m in seen] == [(0, 4), (5, 4), (10, 8)]
     assert result.model is not None
-    assert result.model.layers[1].basis.grid == 8
     assert len(result.curve_loss) == 10
     [shares] = result.extra["outside"]
     assert shares[0] == 0
-    if shares[1] == 0:  # then the function is the same to rounding
-        loss, _ = Fit().loss(seen[1][1], on_device(tiny), {}, "dense")
-        np.testing.assert_allclose(result.curve_loss[5], loss, rtol=1e-8)
+    # Domains are widened where inputs fall outside, so that the function is the same to rounding.
+    assert (shares[1] > 0) == (result.model.layers[1].basis.grid > 8)
+    loss, _ = Fit().loss(seen[1][1], on_device(tiny), {}, "dense")
+    np.testing.assert_allclose(result.curve_loss[5], loss, rtol=1e-8)
     assert result.curve_loss[9] <= result.curve_loss[5]
 
 
@@ -360,3 +367,108 @@ def test_classification_is_no_sum_of_squares(small):
 def test_a_study_names_it_as_any_optimizer():
     choice = OptimizerChoice("levenberg-marquardt", 1e-3, "constant", '{"warmup":5}')
     assert choice.build().least_squares == LevenbergMarquardt(warmup=5)
+
+
+# --- the kernel form -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["glorot", "lecun-normalized"])
+@pytest.mark.parametrize("kind", ["tiny", "poisson"])
+def test_kernel_form_takes_the_step_of_the_damped_normal_equations(kind, scheme, small, request):
+    """On a full batch without momentum: δ = -(JᵀJ + λ s I)⁻¹ Jᵀ ρ, with J from autodiff."""
+    problem = request.getfixturevalue(kind)
+    model = small.network(2, 1, init.get(scheme), 0, dtype="float64")
+    data = on_device(problem)
+    settings = LevenbergMarquardt(warmup=0, form="kernel", damping=10.0, momentum=0.0)
+    program = KernelLeastSquares.of(model, objective(problem, "off"), settings, "dense")
+    state = program.start([model], data)
+    [theta] = state.weights
+
+    def residuals(vector):
+        arrays = arrays_of(program.objective.terms(data, {}))
+        return jnp.concatenate(weighted_residuals(program, vector, arrays))
+
+    rho, J = residuals(theta), jax.jacobian(residuals)(theta)
+    after, losses = program.advance(state, data, 1)
+    step = np.asarray(after.weights[0] - theta)
+    leaves, _ = jax.tree_util.tree_flatten_with_path(program.model(theta))
+    constant = np.concatenate(
+        [np.full(leaf.size, path[-1].name in ("mean", "variance")) for path, leaf in leaves]
+    )
+    J = np.where(constant, 0.0, np.asarray(J))
+    s = np.mean(np.sum(J * J, axis=1))
+    wanted = np.linalg.solve(J.T @ J + 10.0 * s * np.eye(len(theta)), -J.T @ np.asarray(rho))
+    assert losses[0, 0] == pytest.approx(float(rho @ rho))
+    np.testing.assert_allclose(step, wanted, rtol=1e-6, atol=1e-12)
+    assert constant.any() == (scheme == "lecun-normalized")
+
+
+def test_kernel_form_lowers_the_loss_on_batches(tiny, small):
+    """Batches of a third of the points; no accepted step raises the loss over all of them."""
+    arguments = {"form": "kernel", "batch": 16, "warmup": 0}
+    optimizer = Optimizer("levenberg-marquardt", arguments=arguments)
+    [result] = train(tiny, small, [("glorot", 0)], optimizer=optimizer, dtype="float64", steps=30)
+    assert (np.diff(result.curve_loss) <= 0).all()
+    assert result.curve_loss[-1] < 1e-2 * result.curve_loss[0]
+
+
+def test_large_networks_train_in_the_kernel_form(tiny):
+    """More weights than normal equations are solved for; attention and refinement included."""
+    assert LevenbergMarquardt().uses_kernel(6001)
+    assert not LevenbergMarquardt().uses_kernel(6000)
+    assert not LevenbergMarquardt(form="normal").uses_kernel(10**6)
+    arguments = {"form": "kernel", "warmup": 2}
+    optimizer = Optimizer("levenberg-marquardt", arguments=arguments)
+    options = {"optimizer": optimizer, "dtype": "float64", "steps": 3, "grids": [3, 6]}
+    shape = Architecture(width=2, depth=1, grid=3)
+    [result] = train(tiny, shape, [("lecun-normalized", 0)], **options)
+    assert len(result.curve_loss) == 6
+    assert (np.diff(result.curve_loss[:3]) <= 0).all()
+    assert result.curve_loss[-1] < result.curve_loss[0]
+
+
+def test_attention_in_the_kernel_form(poisson, small):
+    arguments = {"form": "kernel", "warmup": 0}
+    optimizer = Optimizer("levenberg-marquardt", arguments=arguments)
+    options = {"optimizer": optimizer, "dtype": "float64", "steps": 4, "rba": "text"}
+    weights = []
+    [result] = train(
+        poisson,
+        small,
+        [("glorot", 0)],
+        checkpoints=[4],
+        on_checkpoint=lambda step, models: weights.append(models[0].rba["pde"]),
+        **options,
+    )
+    assert result.curve_loss[-1] < result.curve_loss[0]
+    assert weights[0].max() > 1.0
+    assert weights[0].std() > 0
+
+
+# --- restarts ------------------------------------------------------------------------------------
+
+
+def test_restarts_replace_iterations_without_progress(tiny, small):
+    """A damping that allows no step: only repeated warm-ups lower the loss, and only so often."""
+
+    def curve(restarts):
+        arguments = {"damping": 1e11, "warmup": 25, "restarts": restarts}
+        optimizer = Optimizer("levenberg-marquardt", arguments=arguments)
+        options = {"optimizer": optimizer, "dtype": "float64", "steps": 4}
+        [result] = train(tiny, small, [("glorot", 0)], **options)
+        return result.curve_loss
+
+    without, two = curve(0), curve(2)
+    assert without[-1] > 0.99 * without[0]
+    assert two[0] == without[0]
+    assert two[1] < 0.9 * two[0]
+    assert two[2] < 0.9 * two[1]
+    assert two[3] > 0.99 * two[2]
+
+
+@pytest.mark.parametrize(
+    ("first", "before", "after", "restart"),
+    [(1.0, 1.0, 0.995, True), (1.0, 1.0, 0.5, False), (1.0, 0.05, 0.05, False)],
+)
+def test_a_restart_is_due_where_the_loss_is_poor_and_stays_so(first, before, after, restart):
+    assert LevenbergMarquardt().makes_no_progress(first, before, after) == restart

@@ -30,7 +30,7 @@ from kandle.nn._derivatives import (
 from kandle.nn._edges import LayerEdges, edges
 from kandle.nn._layer import KANLayer, blocks
 from kandle.nn._prune import Pruned, prune
-from kandle.nn._refine import outside, refine
+from kandle.nn._refine import outside, refine, widen
 from kandle.nn._regrid import regrid
 from kandle.nn._residuals import get_residual
 
@@ -284,8 +284,8 @@ class KAN(eqx.Module):
         If `grid` is a multiple of a layer's G, its edge functions are unchanged to rounding on
         the layer's domain, by knot insertion. Otherwise they are projected: the L² distance over
         the domain is minimal. Outside the domain the knots of a finer grid reach less far, so the
-        function changes there: `outside` reports how many inputs that concerns, and `regrid`
-        widens domains. A frozen LeCun-normalized layer becomes a plain one.
+        function changes there: `outside` reports how many inputs that concerns, and `widen`
+        widens domains first. A frozen LeCun-normalized layer becomes a plain one.
 
         Args:
             grid: the new G, at least the present one; one for all layers, or one per layer.
@@ -300,6 +300,24 @@ class KAN(eqx.Module):
             if isinstance(g, bool) or not isinstance(g, numbers.Integral):
                 raise must("'grid' of KAN.refine", "an integer, or one per layer", grid)
         return KAN.from_layers(refine(self, [int(g) for g in grids]))
+
+    def widen(self, x: Real[ArrayLike, "... n_in"]) -> "KAN":
+        """The same function on uniform grids that are wider where inputs fall outside.
+
+        Each layer's domain grows by whole intervals, at most `degree` on either side, until it
+        contains the values that the layer receives for x. The old functions are among the new
+        ones, so that the network is unchanged to rounding.
+
+        Args:
+            x: inputs that are typical for the network, (..., n_in).
+
+        Example:
+            >>> model = KAN([1, 1], grid=4, key=jax.random.key(0))
+            >>> model.widen(jnp.array([[-1.2], [1.0]])).layers[0].basis.domain
+            (-1.5, 1.0)
+        """
+        rows, _ = self._rows(x)
+        return KAN.from_layers(widen(self, rows))
 
     def outside(self, x: Real[ArrayLike, "... n_in"]) -> tuple[float, ...]:
         """The share of each layer's inputs that lie outside the domain of its basis, over x."""

@@ -1,4 +1,4 @@
-"""The same network on finer grids, by knot insertion."""
+"""The same network on finer grids, by knot insertion, and on wider ones."""
 
 import dataclasses
 import math
@@ -31,19 +31,50 @@ def _refine(layer: KANLayer, l: int, grid: int) -> KANLayer:
         raise must(f"Layer {l} of KAN.refine", "of uniform B-splines", type(old).__name__)
     if grid < old.grid:
         raise must("'grid' of KAN.refine", f"an integer of at least {old.grid}", grid)
+    new = dataclasses.replace(old, grid=grid)
+    return _changed(layer, new, refinement(old, new), "refine")
+
+
+def _changed(
+    layer: KANLayer, basis: BSpline, T: Float[np.ndarray, "n_old n_new"], what: str
+) -> KANLayer:
+    """The layer on another basis, with the coefficients b T."""
     if layer.normalized and layer.mean is None:
         raise UserError(
-            "KAN.refine needs the statistics of a LeCun-normalized network: call freeze(x) first."
+            f"KAN.{what} needs the statistics of a LeCun-normalized network: call freeze(x) first."
         )
     r, c, b, bias = layer.effective_weights(None)
-    new = dataclasses.replace(old, grid=grid)
-    fine = np.asarray(b, np.float64) @ refinement(old, new)
     return KANLayer(
-        *(r, c, jnp.asarray(fine, b.dtype), bias),
-        basis=new,
+        *(r, c, jnp.asarray(np.asarray(b, np.float64) @ T, b.dtype), bias),
+        basis=basis,
         residual=layer.residual,
         backend=layer.backend,
     )
+
+
+def widen(model: "KAN", rows: Float[Array, "N n_in"]) -> list[KANLayer]:
+    """The layers on domains that contain their inputs; see `KAN.widen`."""
+    layers = []
+    for l, layer in enumerate(model.layers):
+        layers.append(_widen(layer, l, np.asarray(rows, np.float64)))
+        rows = jnp.concatenate([layer(block) for block in blocks(rows)])
+    return layers
+
+
+def _widen(layer: KANLayer, l: int, values: Float[np.ndarray, "N n_in"]) -> KANLayer:
+    old = layer.basis
+    if not isinstance(old, BSpline):
+        raise must(f"Layer {l} of KAN.widen", "of uniform B-splines", type(old).__name__)
+    if not np.isfinite(values).all():
+        raise must(f"The inputs of layer {l} of KAN.widen", "finite", "some that are not")
+    (lo, hi), h = old.domain, (old.domain[1] - old.domain[0]) / old.grid
+    # The outermost functions vanish from k intervals outside the domain on.
+    beyond = (lo - values.min(initial=lo)) / h, (values.max(initial=hi) - hi) / h
+    left, right = (min(math.ceil(b), old.degree) for b in beyond)
+    if left == right == 0:
+        return layer
+    new = BSpline(old.grid + left + right, old.degree, (lo - left * h, hi + right * h))
+    return _changed(layer, new, np.eye(old.n_basis, new.n_basis, left), "widen")
 
 
 def refinement(old: BSpline, new: BSpline) -> Float[np.ndarray, "n_old n_new"]:

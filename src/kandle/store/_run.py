@@ -39,14 +39,16 @@ class RunSpec:
     All values are plain (text, whole number, number, truth value or None), so that a spec is a row
     of a table. What has parts is written as canonical JSON: `schedule` (unless a name says it
     all), `settings` (a scheme's settings other than `alpha`, `beta` and `gain`),
-    `optimizer_arguments`, `domain`, `checkpoints`, `basis`. Empty text and None mean "does not
-    apply" or "the default": `rba` of a function, `gain` of a scheme with its default settings.
+    `optimizer_arguments`, `domain`, `checkpoints`, `basis`, `refinements`. Empty text and None
+    mean "does not apply" or "the default": `rba` of a function, `gain` of a scheme with its
+    default settings.
 
     - `scheme`: a built-in name, or `module:Class`;
     - `G`, `degree`, `width`, `depth`: `depth` hidden layers of `width` units, splines of `degree`
       on G intervals;
     - `basis`: a basis other than those splines, as its `to_dict`; `G` is then its number of
       functions;
+    - `refinements`: finer grids trained after G, as multiples of G, with `steps` updates on each;
     - `seed` determines the weights only: the data depend on the problem alone;
     - `curve`: `"log"` keeps about 200 losses, `"all"` one per step;
     - `draws`: where points and initial weights come from: `"independent"`, or another registered
@@ -94,6 +96,9 @@ class RunSpec:
     )
     draws: Annotated[str, form.name, ADDED] = field(default="independent", kw_only=True)
     basis: Annotated[str, _JSON_OBJECT, ADDED] = field(default="", kw_only=True)
+    refinements: Annotated[str, form.either(_JSON_LIST, form.blank), ADDED] = field(
+        default="", kw_only=True
+    )
     replicate: Annotated[int, form.natural] = field(default=0, kw_only=True)
 
     def to_dict(self) -> dict[str, Value]:

@@ -24,6 +24,7 @@ class CostModel:
     - `normalized`: per unit of work where layers standardize their basis, whatever the problem;
     - `dense`: factor per unit of work for a basis that the native kernels do not accelerate;
     - `doubled`: factor per unit of work in float64;
+    - `least_squares`: per point and pair of weights in a step of least squares;
     - `spectrum`: per spectrum, in steps.
     """
 
@@ -33,6 +34,7 @@ class CostModel:
     normalized: float = 8e-9
     dense: float = 4.0
     doubled: float = 2.3
+    least_squares: float = 4e-11
     spectrum: float = 100.0
 
     def step(self, spec: RunSpec) -> float:
@@ -51,7 +53,16 @@ class CostModel:
     def run(self, spec: RunSpec) -> float:
         """Seconds per run."""
         spectra = len(json.loads(spec.checkpoints)) if spec.checkpoints else 0
-        return self.step(spec) * (spec.steps + spectra * self.spectrum)
+        grids = [spec.G, *(f * spec.G for f in json.loads(spec.refinements or "[]"))]
+        if spec.optimizer == "levenberg-marquardt":
+            pairs = sum(_weights(spec, G) ** 2 for G in grids)
+            return spec.steps * facts(spec.problem).points * pairs * self.least_squares
+        return self.step(spec) * (spec.steps * len(grids) + spectra * self.spectrum)
+
+
+def _weights(spec: RunSpec, grid: int) -> int:
+    """The weights of a network on a grid, without its biases."""
+    return _edges(spec.problem, spec.width, spec.depth) * (grid + spec.degree + 1)
 
 
 def work(spec: RunSpec) -> int:
@@ -62,9 +73,13 @@ def work(spec: RunSpec) -> int:
 @functools.cache
 def _work(problem: str, width: int, depth: int) -> int:
     known = facts(problem)
-    edges = width * (known.n_in + known.n_out + (depth - 1) * width)
     inputs = known.n_in + depth * width
-    return known.points * (edges + 10 * inputs)
+    return known.points * (_edges(problem, width, depth) + 10 * inputs)
+
+
+def _edges(problem: str, width: int, depth: int) -> int:
+    known = facts(problem)
+    return width * (known.n_in + known.n_out + (depth - 1) * width)
 
 
 DEFAULT = CostModel()

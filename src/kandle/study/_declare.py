@@ -9,7 +9,7 @@ from typing import Any
 
 from kandle import _form as form
 from kandle import bases
-from kandle._errors import UserError, unknown
+from kandle._errors import UserError, must, unknown
 from kandle.store import KINDS, compact
 from kandle.study._axes import AXES, Axes, axis, shapes
 from kandle.study._catalogue import facts
@@ -45,6 +45,8 @@ _STUDY = {
     "domain": form.interval,
     "curve": KINDS["curve"],
     "checkpoints": form.natural,
+    "refinements": form.several(form.whole(2, 1000)),
+    "recipe": form.name,
     "scales": form.table,
 }
 _SCHEME = {
@@ -58,6 +60,10 @@ _OPTIMIZER = {
     "arguments": form.one_or_several(form.table),
 }
 _DEFAULT_SEEDS = 5
+_AS_GIVEN = (
+    *("description", "steps", "degrees", "dtypes", "domain", "curve", "checkpoints"),
+    "refinements",
+)
 _PLURALS = {
     "rba": "rba",
     "draws": "draws",
@@ -106,9 +112,10 @@ def declare(
     _STUDY["name"].check(f"{place}'name'", name)
     optional: dict[str, Any] = {
         key: tuple(given[key]) if isinstance(given[key], list | tuple) else given[key]
-        for key in ("description", "steps", "degrees", "dtypes", "domain", "curve", "checkpoints")
+        for key in _AS_GIVEN
         if key in given
     }
+    _check_refinements(place, optional.get("refinements", ()))
     for key, field in _PLURALS.items():
         if key in given:
             optional[field] = form.as_axis(given[key])
@@ -126,6 +133,8 @@ def declare(
                 for choice in _optimizers(f"{place}optimizer {i}: ", table)
             )
         )
+    if "recipe" in given:
+        optional = _recipe(place, given) | optional
     return Study(
         name=name,
         problems=tuple(given["problems"]),
@@ -137,6 +146,30 @@ def declare(
         source=source,
         **optional,
     )
+
+
+def _recipe(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a study that a recipe sets, unless the table does."""
+    if "optimizers" in given:
+        raise UserError(f"{place}'recipe' and 'optimizers' exclude each other: give one of them.")
+    from kandle.train import recipe
+
+    with _errors_name(place):
+        chosen = recipe(given["recipe"])
+    plain = chosen.optimizer.to_dict()
+    fields: dict[str, Any] = {
+        "optimizers": tuple(_optimizers(place, plain)),
+        "dtypes": (chosen.dtype,),
+        "refinements": chosen.refinements,
+        "steps_by_kind": tuple(chosen.steps.items()),
+    }
+    # As in `train`: least squares use no attention unless it is requested.
+    return fields | ({"rba": ("off",)} if chosen.optimizer.least_squares else {})
+
+
+def _check_refinements(place: str, given: tuple[int, ...]) -> None:
+    if any(a >= b for a, b in itertools.pairwise(given)):
+        raise must(f"{place}'refinements'", "increasing multiples of the grid", list(given))
 
 
 def _architectures(place: str, given: Mapping[str, Any]) -> tuple[tuple[int, int, int], ...]:

@@ -68,8 +68,10 @@ class Study:
     Axes that do not apply to a problem (`rba` and `references` of a function) are ignored there.
     `bases` are canonical JSON; "" stands for uniform B-splines, the only ones that multiply with
     the grids and degrees. `checkpoints` is the number of spectra, evenly spaced from before the
-    first update to after the last. With `steps` None each problem has its own length. `source` is
-    the file that declares the study, for error messages.
+    first update to after the last. `refinements` are multiples of G: after training on G intervals
+    a run trains on these, `steps` updates on each grid. With `steps` None a problem has the length
+    of its kind in `steps_by_kind`, or else its own. `source` is the file that declares the study,
+    for error messages.
     """
 
     name: str
@@ -90,6 +92,8 @@ class Study:
     domain: tuple[float, float] = (-1.0, 1.0)
     curve: str = "log"
     checkpoints: int = 0
+    refinements: tuple[int, ...] = ()
+    steps_by_kind: tuple[tuple[str, int], ...] = ()
     scales: tuple[tuple[str, Axes], ...] = ()
     source: str = ""
 
@@ -186,11 +190,15 @@ class Study:
         )
         for problem in self.problems:
             known = ask(problem)
-            steps = self.steps or known.default_steps
+            own = dict(self.steps_by_kind).get(known.kind, known.default_steps)
+            steps = self.steps or own
             rba = self.rba if known.kind == "pde" else ("",)
             references = (self.references or (known.reference,)) if known.reference else ("",)
             for way, weights, reference in itertools.product(ways, rba, references):
                 edges, residual, bias, optimizer, dtype, draws = way
+                # Only uniform B-splines can be refined.
+                refined = self.refinements and "basis" not in edges
+                total = steps * (1 + len(self.refinements)) if refined else steps
                 yield {
                     "study": self.name,
                     "problem": problem,
@@ -207,7 +215,8 @@ class Study:
                     "residual": residual,
                     "bias": bias,
                     "curve": self.curve,
-                    "checkpoints": _spaced(self.checkpoints, steps),
+                    "checkpoints": _spaced(self.checkpoints, total),
+                    "refinements": compact(list(self.refinements)) if refined else "",
                 }
 
 

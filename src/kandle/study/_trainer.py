@@ -30,6 +30,7 @@ def train_batch(specs: Sequence[RunSpec]) -> list[Outcome]:
         _architecture(spec),
         [Member(build_scheme(spec), spec.seed) for spec in specs],
         steps=spec.steps,
+        grids=_grids(spec),
         optimizer=_optimizer(spec),
         dtype=spec.dtype,
         rba=spec.rba or "off",  # type: ignore[arg-type]
@@ -53,6 +54,12 @@ def _architecture(spec: RunSpec) -> Architecture:
         bias=spec.bias,
         **{"basis": bases.from_dict(json.loads(spec.basis))} if spec.basis else splines,  # type: ignore[arg-type]
     )
+
+
+def _grids(spec: RunSpec) -> list[int] | None:
+    if not spec.refinements:
+        return None
+    return [spec.G, *(factor * spec.G for factor in json.loads(spec.refinements))]
 
 
 def _optimizer(spec: RunSpec) -> Any:

@@ -15,6 +15,7 @@ from kandle.train._optimizer import (
 from kandle.train._population import Population
 from kandle.train._program import trace_count
 from kandle.train._rba import ETA, GAMMA, attend
+from kandle.train._recipe import RECIPES, Recipe, recipe
 from kandle.train._result import Checkpoint, Member, Result, curve_steps
 from kandle.train._solve import Solve
 
@@ -23,6 +24,7 @@ __all__ = [
     "GAMMA",
     "LEAST_SQUARES",
     "OPTIMIZERS",
+    "RECIPES",
     "SCHEDULES",
     "Architecture",
     "Checkpoint",
@@ -35,6 +37,7 @@ __all__ = [
     "Objective",
     "Optimizer",
     "Population",
+    "Recipe",
     "Result",
     "Solve",
     "Transformation",
@@ -43,6 +46,7 @@ __all__ = [
     "evaluate",
     "objective",
     "predict",
+    "recipe",
     "trace_count",
     "train",
 ]

@@ -6,18 +6,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from kandle.bases import BSpline
 from kandle.init import Sampler
 from kandle.init import get as get_scheme
 from kandle.nn import KAN
 from kandle.problems import PDE, Problem
 from kandle.train._architecture import Architecture
 from kandle.train._evaluation import Errors, evaluate
+from kandle.train._kernel_least_squares import KernelLeastSquares
 from kandle.train._least_squares import LeastSquares
-from kandle.train._objective import Objective
+from kandle.train._objective import Objective, SumOfSquares
 from kandle.train._optimizer import Optimizer, Transformation
 from kandle.train._program import LONGEST, Program, State
 from kandle.train._residual_least_squares import ResidualLeastSquares
@@ -28,7 +31,7 @@ from kandle.train._terms import Data
 # How long a chunk of steps should take: progress and Ctrl-C are handled between chunks.
 _CHUNK_SECONDS = 0.5
 
-AnyProgram = Program | LeastSquares | ResidualLeastSquares
+AnyProgram = Program | LeastSquares | KernelLeastSquares | ResidualLeastSquares
 OnCheckpoint = Callable[[int, list[Checkpoint]], None]
 Report = Callable[[int, Float[np.ndarray, " P"]], None]  # steps done, losses of the models
 
@@ -51,6 +54,7 @@ class Settings:
     checkpoints: Sequence[int]
     on_checkpoint: OnCheckpoint | None
     data: Mapping[str, np.ndarray] = field(repr=False)
+    initial: Sequence[KAN] = ()  # one per member, or none: the schemes draw the networks
 
     @property
     def total_steps(self) -> int:
@@ -61,13 +65,13 @@ class Settings:
 def train_batch(
     settings: Settings, members: Mapping[int, Member], report: Report
 ) -> dict[int, Result]:
-    """Train members that share a program: all are normalized or none is.
+    """Train members that share a program: all are normalized or none is; one, if grids change.
 
     Keys are the positions of the members in the call of `train`.
     """
     started = time.perf_counter()
     s = settings
-    networks = [trainable(s.objective, _initialized(s, m)) for m in members.values()]
+    networks = [trainable(s.objective, _initialized(s, *m)) for m in members.items()]
     program = build_program(networks[0], s.objective, s.optimizer, s.backend)
     data = {name: jnp.asarray(s.data[name]) for name in s.objective.arrays}
     state = program.start(networks, data)
@@ -76,8 +80,7 @@ def train_batch(
     losses, trajectory = [], []
     for stage in range(1 + len(s.finer_grids)):
         if stage > 0:
-            grid = s.finer_grids[stage - 1]
-            program, state = _refined(s, program, state, data, grid, extras)
+            program, state = _refined(s, program, state, data, stage, extras)
         initial, before = state, stage * s.steps
         # The checkpoint at the end of a stage sees its grid, not the next one.
         stops = [c - before for c in s.checkpoints if c > before or c == stage == 0]
@@ -103,9 +106,12 @@ def train_batch(
     return dict(zip(members, results, strict=True))
 
 
-def _initialized(settings: Settings, member: Member) -> KAN:
+def _initialized(settings: Settings, index: int, member: Member) -> KAN:
     """The network before its first update, adapted to the data if its scheme requires it."""
     s = settings
+    if s.initial:
+        dtype = jnp.dtype(s.dtype)
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), s.initial[index])
     return s.architecture.network(
         *(s.problem.n_in, s.problem.n_out, get_scheme(member.scheme), member.seed),
         sampler=s.sampler,
@@ -139,7 +145,9 @@ def _resampling(
 
     def update(step: int, state: State) -> State:
         def residual_at(points: np.ndarray) -> np.ndarray:
-            assert not isinstance(program, LeastSquares)  # which takes no such objective
+            assert not isinstance(
+                program, LeastSquares | KernelLeastSquares
+            )  # which takes no such objective
             return np.asarray(program.residuals(state, jnp.asarray(points, s.dtype)))
 
         return state._replace(
@@ -165,31 +173,39 @@ def _refined(
     program: AnyProgram,
     state: State,
     data: dict,
-    grid: int,
+    stage: int,
     extras: dict[int, dict[str, Any]],
 ) -> tuple[AnyProgram, State]:
-    """The training continued on a finer grid; extras record the share of inputs outside."""
+    """The training of one model continued on a finer grid, with domains that contain its inputs.
+
+    `extras` records the share of inputs that were outside.
+    """
     s, x = settings, data[settings.objective.arrays[0]]
-    models = [program.model(row) for row in np.asarray(program.evaluated(state))]
-    networks = [network_of(model).freeze(x) for model in models]
-    for network, extra in zip(networks, extras.values(), strict=True):
-        extra.setdefault("outside", []).append(network.outside(x))
-    fine = [
-        with_network(model, network.refine(grid))
-        for model, network in zip(models, networks, strict=True)
-    ]
-    program = build_program(fine[0], s.objective, s.optimizer, s.backend)
-    return program, program.start(fine, data, state)
+    before, after = (s.architecture.grid or 1, *s.finer_grids)[stage - 1 : stage + 1]
+    # Domains depend on the model, so that two models may not share a program from here on.
+    [row], [extra] = np.asarray(program.evaluated(state)), extras.values()
+    model = program.model(row)
+    network = network_of(model).freeze(x)
+    extra.setdefault("outside", []).append(network.outside(x))
+    wide = network.widen(x)
+    grids = [round(cast(BSpline, y.basis).grid * after / before) for y in wide.layers]
+    fine = with_network(model, wide.refine(grids))
+    program = build_program(fine, s.objective, s.optimizer, s.backend)
+    return program, program.start([fine], data, state)
 
 
 def build_program(
     model: KAN, objective: Objective, optimizer: Optimizer | Transformation, backend: str
 ) -> AnyProgram:
     """What advances models like this one: a compiled program, or a least-squares method."""
-    if optimizer.least_squares is not None:
+    settings = optimizer.least_squares
+    if settings is not None:
         if isinstance(objective, Solve) and not objective.plain:
-            return ResidualLeastSquares.of(model, objective, optimizer.least_squares, backend)
-        return LeastSquares.of(model, objective, optimizer.least_squares, backend)
+            return ResidualLeastSquares.of(model, objective, settings, backend)
+        n_weights = sum(leaf.size for leaf in jax.tree.leaves(model))
+        if isinstance(objective, SumOfSquares) and settings.uses_kernel(n_weights):
+            return KernelLeastSquares.of(model, objective, settings, backend)
+        return LeastSquares.of(model, objective, settings, backend)
     return Program.of(model, objective, optimizer, backend)
 
 

@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,15 @@ from kandle.train._terms import Data, Term
 
 # The step along δ for the second difference of the residuals, relative to δ.
 _DIFFERENCE = 0.1
+
+
+class Memory(NamedTuple):
+    """What an iteration passes on, per model."""
+
+    damping: Float[np.ndarray, " P"]
+    converged: np.ndarray
+    first: Float[np.ndarray, " P"]  # the loss before the first iteration
+    restarts: np.ndarray  # restarts used
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ class LeastSquares:
                 "a sum of squares (functions, tables with numeric targets, PDEs)",
                 type(objective).__name__,
             )
-        program = cls(Layout.of(_frozen(model, None)), objective, settings, backend)
+        program = cls(Layout.of(frozen(model, None)), objective, settings, backend)
         check_memory(program.layout.n_weights)
         return program
 
@@ -73,15 +82,19 @@ class LeastSquares:
         x = data[self.objective.arrays[0]]
         if previous is None:
             models = warmed_up(models, data, self.objective, self.settings, self.backend)
-        rows = [self.layout.vector(_frozen(model, x)) for model in models]
+        rows = [self.layout.vector(frozen(model, x)) for model in models]
         rba = {
             kind: jnp.broadcast_to(alpha, (len(models), *alpha.shape)).copy()
             for kind, alpha in self.objective.start(data).items()
         }
-        damping = np.full(len(models), self.settings.damping)
+        count = len(models)
+        damping, restarts = np.full(count, self.settings.damping), np.zeros(count, int)
         if previous is not None:
-            damping, rba = np.asarray(previous.optimizer[0]), previous.rba
-        return State(jnp.asarray(np.stack(rows)), (damping, np.zeros(len(models), bool)), rba)
+            # A training that has been refined is past the region that restarts are for.
+            damping, rba = np.asarray(previous.optimizer.damping), previous.rba
+            restarts += self.settings.restarts
+        memory = Memory(damping, np.zeros(count, bool), np.full(count, np.nan), restarts)
+        return State(jnp.asarray(np.stack(rows)), memory, rba)
 
     def advance(
         self, state: State, data: Data, steps: int
@@ -91,7 +104,8 @@ class LeastSquares:
         A model that has converged stays as it is.
         """
         weights = np.array(state.weights)
-        damping, converged = (np.array(part) for part in state.optimizer)
+        memory = Memory(*(np.array(part) for part in state.optimizer))
+        damping, converged, first, restarts = memory
         rba = {kind: np.array(alpha) for kind, alpha in state.rba.items()}
         losses = np.empty((steps, len(weights)), weights.dtype)
         for p in range(len(weights)):
@@ -102,22 +116,37 @@ class LeastSquares:
                 alpha = {kind: jnp.asarray(a[p]) for kind, a in rba.items()}
                 terms = self.objective.terms(data, alpha)
                 if converged[p]:
-                    losses[i, p] = _loss(self, jnp.asarray(weights[p]), _arrays(terms))
+                    losses[i, p] = total_loss(self, jnp.asarray(weights[p]), arrays_of(terms))
                     continue
                 step, residuals = self._iterate(weights[p], damping[p], terms)
                 losses[i, p], weights[p], damping[p], converged[p] = step
+                first[p] = losses[i, p] if np.isnan(first[p]) else first[p]
+                if restarts[p] < self.settings.restarts:
+                    row = jnp.asarray(weights[p])
+                    after = float(total_loss(self, row, arrays_of(terms)))
+                    if self.settings.makes_no_progress(first[p], losses[i, p], after):
+                        restarts[p] += 1
+                        weights[p], better = self._restart(weights[p], data)
+                        converged[p] = converged[p] and not better
+                        damping[p] = self.settings.damping if better else damping[p]
                 for kind, updated in self.objective.attention(residuals, alpha).items():
                     rba[kind][p] = updated
         attention = {kind: jnp.asarray(alpha) for kind, alpha in rba.items()}
-        return State(jnp.asarray(weights), (damping, converged), attention), losses
+        return State(jnp.asarray(weights), memory, attention), losses
+
+    def _restart(self, vector: np.ndarray, data: Data) -> tuple[np.ndarray, bool]:
+        """The weights after another warm-up if that lowers the loss, and whether it does."""
+        model = self.model(vector)
+        [warm] = warmed_up([model], data, self.objective, self.settings, self.backend)
+        return (vector, False) if warm is model else (self.layout.vector(warm), True)
 
     def losses(self, state: State, data: Data) -> Float[Array, " P"]:
         """The loss of every model on any data, without an update."""
-        arrays = _arrays(self.objective.terms(data, self.objective.start(data)))
-        return jnp.stack([_loss(self, row, arrays) for row in jnp.asarray(state.weights)])
+        arrays = arrays_of(self.objective.terms(data, self.objective.start(data)))
+        return jnp.stack([total_loss(self, row, arrays) for row in jnp.asarray(state.weights)])
 
     def _iterate(self, vector: np.ndarray, damping: float, terms: tuple[Term, ...]):
-        arrays, P = _arrays(terms), self.layout.n_weights
+        arrays, P = arrays_of(terms), self.layout.n_weights
         constants, residuals = vector[P:], []
 
         def full(theta: np.ndarray) -> Array:
@@ -129,7 +158,7 @@ class LeastSquares:
             return loss, gram, gradient
 
         def loss(theta: np.ndarray) -> float:
-            return float(_loss(self, full(theta), arrays))
+            return float(total_loss(self, full(theta), arrays))
 
         def curvature(theta: np.ndarray, step: np.ndarray) -> np.ndarray:
             direction = full(step).at[P:].set(0.0)
@@ -162,21 +191,21 @@ def warmed_up(
     return [new if b else old for new, old, b in zip(warm, models, better, strict=True)]
 
 
-def _frozen(model: KAN, x: Array | None) -> KAN:
+def frozen(model: KAN, x: Array | None) -> KAN:
     """The model with statistics, if its layers standardize their basis; x = None: any."""
     if not any(layer.normalized and layer.mean is None for layer in model.layers):
         return model
     return model.freeze(np.zeros((1, model.widths[0])) if x is None else x)
 
 
-def _arrays(terms: Sequence[Term]) -> tuple[tuple[Array, ...], ...]:
+def arrays_of(terms: Sequence[Term]) -> tuple[tuple[Array, ...], ...]:
     """The arrays of the terms, which are arguments of compiled programs."""
     return tuple(tuple(term[:3]) for term in terms)
 
 
-def _residuals(program: LeastSquares, vector: Array, arrays: Any) -> list[Array]:
-    """√w (q(x) - y), one vector per term."""
-    model, statics = program.layout.model(vector), _statics(program.objective)
+def weighted_residuals(program: Any, vector: Array, arrays: Any) -> list[Array]:
+    """√w (q(x) - y), one vector per term; the program has a model and an objective."""
+    model, statics = program.model(vector), _statics(program.objective)
     return [
         jnp.ravel(jnp.sqrt(weight) * (quantities(model, x, *static) - y))
         for (x, y, weight), static in zip(arrays, statics, strict=True)
@@ -191,17 +220,20 @@ def _statics(objective: SumOfSquares) -> list[tuple[Any, Any]]:
     return [(term.residual, term.directions) for term in objective.terms(empty, {})]
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _loss(program: LeastSquares, vector: Array, arrays: Any) -> Float[Array, ""]:
-    return sum(jnp.vdot(r, r) for r in _residuals(program, vector, arrays))  # pyright: ignore
+jitted = functools.partial(jax.jit, static_argnums=0)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jitted
+def total_loss(program: Any, vector: Array, arrays: Any) -> Float[Array, ""]:
+    return sum(jnp.vdot(r, r) for r in weighted_residuals(program, vector, arrays))  # pyright: ignore
+
+
+@jitted
 def _curvature(program: LeastSquares, vector: Array, step: Array, arrays: Any) -> Array:
     """Jᵀ of the second derivative of the residuals along a step, by central differences."""
 
     def residuals(vector: Array) -> list[Array]:
-        return _residuals(program, vector, arrays)
+        return weighted_residuals(program, vector, arrays)
 
     here, pull = jax.vjp(residuals, vector)
     ahead, behind = (residuals(vector + sign * _DIFFERENCE * step) for sign in (1, -1))

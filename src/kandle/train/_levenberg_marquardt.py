@@ -3,17 +3,24 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from kandle._errors import must
+from kandle._errors import must, unknown
 
 Vector = Float[np.ndarray, " P"]
 
 # Dampings tried per iteration, and the range they may take relative to the scale of JᵀJ.
 _TRIALS, _SMALLEST, _LARGEST = 12, 1e-18, 1e12
+
+# A restart is due after an iteration to more than _SLOW of the loss before, if the loss is above
+# _POOR of the first.
+_SLOW, _POOR = 0.99, 0.1
+
+FORMS = ("auto", "normal", "kernel")
+_MOST_WEIGHTS = 6000
 
 # Marquardt's scaling keeps weights that no data reach from taking part: it has a floor.
 _FLOOR = 1e-6
@@ -39,20 +46,32 @@ class LevenbergMarquardt:
         warmup: steps of Adam before the first iteration, with a rate that falls from 1e-2 to zero
             along a cosine. They move the network out of the region where the quadratic model
             leads to poor minima, which singular targets need. Not counted as iterations.
+        restarts: how often the warm-up may be repeated where the iterations make no progress: an
+            iteration lowers the loss by less than 1 % although it is above a tenth of the first.
+            The result is used if its loss is lower.
         acceleration: whether to use geodesic acceleration.
         balance: weight of the mean square over a PDE's conditions, relative to its equation's.
         gradient_tolerance: stop when the largest |Jᵀρ| over √(D · loss) is below this.
         step_tolerance: stop when a successful step lowers the loss by less than this fraction.
+        form: "normal" solves the equations above, of as many unknowns as weights; "kernel" those of
+            J Jᵀ on batches of residuals, see `KernelLeastSquares`; "auto" is "kernel" for networks
+            of more than 6,000 weights.
+        batch: residuals per iteration of the kernel form.
+        momentum: μ of the kernel form.
     """
 
     damping: float = 1e-2
     shrink: float = 0.25
     grow: float = 3.0
     warmup: int = 300
+    restarts: int = 3
     acceleration: bool = True
     balance: float = 100.0
     gradient_tolerance: float = 1e-12
     step_tolerance: float = 1e-12
+    form: Literal["auto", "normal", "kernel"] = "auto"
+    batch: int = 1024
+    momentum: float = 0.9
 
     def __post_init__(self):
         for name, low, high in (
@@ -62,6 +81,7 @@ class LevenbergMarquardt:
             ("balance", 0, math.inf),
             ("gradient_tolerance", -1, math.inf),
             ("step_tolerance", -1, 1),
+            ("momentum", -1, 1),
         ):
             value = getattr(self, name)
             real = isinstance(value, int | float) and not isinstance(value, bool)
@@ -69,11 +89,23 @@ class LevenbergMarquardt:
                 at_least = "at least 0" if low < 0 else f"above {low}"
                 requirement = f"a number {at_least}" + (f" and below {high}" if high < 2 else "")
                 raise must(f"'{name}' of LevenbergMarquardt", requirement, value)
-        whole = isinstance(self.warmup, int) and not isinstance(self.warmup, bool)
-        if not whole or self.warmup < 0:
-            raise must("'warmup' of LevenbergMarquardt", "an integer of at least 0", self.warmup)
+        for name, least in (("warmup", 0), ("restarts", 0), ("batch", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                requirement = f"an integer of at least {least}"
+                raise must(f"'{name}' of LevenbergMarquardt", requirement, value)
+        if self.form not in FORMS:
+            raise unknown("form of LevenbergMarquardt", str(self.form), FORMS)
         if not isinstance(self.acceleration, bool):
             raise must("'acceleration' of LevenbergMarquardt", "True or False", self.acceleration)
+
+    def makes_no_progress(self, first: float, before: float, after: float) -> bool:
+        """Whether an iteration from one loss to another calls for a restart."""
+        return after > _SLOW * before and after > _POOR * first
+
+    def uses_kernel(self, n_weights: int) -> bool:
+        """Whether a network of this many weights trains in the kernel form."""
+        return self.form == "kernel" or (self.form == "auto" and n_weights > _MOST_WEIGHTS)
 
 
 class System(NamedTuple):
@@ -125,7 +157,7 @@ def iterate(system: System, theta: Vector, damping: float, settings: LevenbergMa
         try:
             factor = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:
-            tried = _bounded(10 * tried)
+            tried = bounded(10 * tried)
             continue
         step = -cho_solve(factor, gradient, check_finite=False)
         best, after = theta + step, system.loss(theta + step)
@@ -140,10 +172,10 @@ def iterate(system: System, theta: Vector, damping: float, settings: LevenbergMa
             gain = (loss - after) / predicted if predicted > 0 else 1.0
             change = settings.shrink if gain > 0.25 else math.sqrt(settings.grow)
             stalled = loss - after < settings.step_tolerance * loss
-            return Step(loss, best, _bounded(tried * change), stalled)
-        tried = _bounded(settings.grow * tried)
+            return Step(loss, best, bounded(tried * change), stalled)
+        tried = bounded(settings.grow * tried)
     return Step(loss, theta, tried, tried >= _LARGEST)
 
 
-def _bounded(damping: float) -> float:
+def bounded(damping: float) -> float:
     return min(max(damping, _SMALLEST), _LARGEST)

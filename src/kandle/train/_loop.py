@@ -11,10 +11,11 @@ import numpy as np
 
 from kandle import kernels, problems
 from kandle._compat import enable_x64
-from kandle._errors import must, unknown
+from kandle._errors import UserError, must, unknown
 from kandle.init import Sampler, Scheme
 from kandle.init import get as get_scheme
 from kandle.init._draw import resolve_sampler
+from kandle.nn import KAN
 from kandle.problems import Problem
 from kandle.train._architecture import Architecture
 from kandle.train._batch import OnCheckpoint, Settings, train_batch
@@ -22,6 +23,8 @@ from kandle.train._objective import objective
 from kandle.train._optimizer import AnyOptimizer, Optimizer, as_optimizer
 from kandle.train._progress import Bar, Progress, watched
 from kandle.train._rba import VARIANTS, Variant
+from kandle.train._recipe import Recipe
+from kandle.train._recipe import recipe as recipe_of
 from kandle.train._result import Member, Result
 
 DTYPES = ("float32", "float64")
@@ -33,10 +36,12 @@ def train(
     architecture: Architecture,
     members: Iterable[Member | tuple[str | Scheme, int]],
     *,
+    recipe: str | None = None,
     steps: int | None = None,
     grids: Sequence[int] | None = None,
-    optimizer: AnyOptimizer = Optimizer(),  # noqa: B008 (frozen)
-    dtype: str = "float32",
+    optimizer: AnyOptimizer | None = None,
+    dtype: str | None = None,
+    initial: Sequence[KAN] | None = None,
     rba: Variant | None = None,
     sampler: Sampler | None = None,
     draws: str | None = None,
@@ -56,15 +61,22 @@ def train(
         problem: a problem of `kandle.problems`, or its name.
         architecture: the shape of the models.
         members: the initialization of each model, as `Member(scheme, seed)` or such a pair.
-        steps: number of updates; None selects the default of the problem.
+        recipe: "accurate", "paper" or "fast", see `kandle.train.recipe`: the optimizer, and the
+            defaults of `steps`, `grids` and `dtype`.
+        steps: number of updates; None selects the default of the recipe or of the problem.
         grids: train on these grids one after the other, `steps` updates on each, beginning with
-            the grid of the architecture: networks are refined (`KAN.refine`) in between. The
-            damping of least squares and attention weights carry over; moments of Adam start anew.
+            the grid of the architecture. In between, the domain of each layer is widened to
+            contain its inputs (`KAN.widen`) and its grid refined by the same factor
+            (`KAN.refine`), which leaves the function unchanged. The damping of least squares and
+            attention weights carry over; moments of Adam start anew. Models train one by one.
             `Result.extra["outside"]` has the share of each layer's inputs outside its domain,
             per refinement.
         optimizer: an `Optimizer`, its name, its fields as a mapping, or any
-            `optax.GradientTransformation`.
-        dtype: "float32" or "float64"; the precision applies to this training only.
+            `optax.GradientTransformation`; None is Adam with a rate of 1e-3.
+        dtype: "float32" (the default) or "float64"; the precision applies to this training only.
+        initial: networks that the training begins with, one per member, instead of those that the
+            schemes draw: for continuation, such as from a smoother PDE to a harder one. They have
+            the widths of the architecture, on any grids.
         rba: residual-based attention for the points of a PDE: "published", "text" or "off".
             None is "off" for least squares and "published" otherwise.
         sampler: source of the random numbers of the initial weights; None is `jax.random`.
@@ -88,7 +100,9 @@ def train(
         >>> result.status
         'ok'
     """
-    optimizer = as_optimizer(optimizer)
+    chosen = _check_recipe(recipe, optimizer)
+    optimizer = as_optimizer(chosen.optimizer if optimizer is None else optimizer)
+    dtype = chosen.dtype if dtype is None else dtype
     least_squares = optimizer.least_squares
     if rba is None:
         rba = "published" if least_squares is None else "off"
@@ -99,9 +113,11 @@ def train(
     if draws == "published":
         problem = cast(Problem, importlib.import_module("kandle.paper").published(problem))
     members = _check_members(members)
-    steps = _check_steps(problem.default_steps if steps is None else steps)
+    steps = _check_steps(chosen.steps_for(problem) if steps is None else steps)
     if not isinstance(architecture, Architecture):
         raise must("'architecture' of train", "an Architecture", architecture)
+    initial = _check_initial(initial, len(members), architecture, problem)
+    grids = chosen.grids(architecture.grid) if grids is None else grids
     finer_grids = _check_grids(grids, architecture)
     total = steps * (1 + len(finer_grids))
     checkpoints = _check_checkpoints(checkpoints, total, on_checkpoint)
@@ -111,10 +127,12 @@ def train(
         raise must("'progress' of train", "a function, or None", progress)
     problem.evaluation()  # an error in the reference should surface before the training
 
-    # Layers that standardize their basis need another program, and therefore another batch.
-    groups: dict[bool, dict[int, Member]] = {}
+    # Layers that standardize their basis need another program, and therefore another batch. So does
+    # every model whose grids are refined, because its domains depend on its own inputs.
+    groups: dict[tuple[bool, int], dict[int, Member]] = {}
     for i, member in enumerate(members):
-        groups.setdefault(get_scheme(member.scheme).normalized, {})[i] = member
+        key = get_scheme(member.scheme).normalized, i if finer_grids else 0
+        groups.setdefault(key, {})[i] = member
 
     results: dict[int, Result] = {}
     # The caller's precision has no effect on the training and is restored afterwards.
@@ -134,6 +152,7 @@ def train(
             checkpoints=checkpoints,
             on_checkpoint=on_checkpoint,
             data=problem.arrays(dtype),
+            initial=initial,
         )
         for g, group in enumerate(groups.values()):
 
@@ -164,6 +183,34 @@ def _check_members(members: Any) -> list[Member]:
     if any(isinstance(m, str) or not isinstance(m, Sequence) or len(m) != 2 for m in pairs):
         raise must("'members' of train", requirement, given)
     return [m if isinstance(m, Member) else Member(*m) for m in given]
+
+
+def _check_recipe(name: str | None, optimizer: AnyOptimizer | None) -> Recipe:
+    if name is None:
+        return Recipe()
+    if optimizer is not None:
+        raise UserError("'recipe' and 'optimizer' of train exclude each other: give one of them.")
+    return recipe_of(name)
+
+
+def _check_initial(
+    initial: Sequence[KAN] | None, n: int, architecture: Architecture, problem: Problem
+) -> tuple[KAN, ...]:
+    if initial is None:
+        return ()
+    requirement = f"{n} networks, one per member"
+    if not isinstance(initial, Sequence) or len(initial) != n:
+        raise must("'initial' of train", requirement, initial)
+    if not all(isinstance(model, KAN) for model in initial):
+        raise must("'initial' of train", requirement, [type(m).__name__ for m in initial])
+    widths = architecture.widths(problem.n_in, problem.n_out)
+    for model in initial:
+        if tuple(model.widths) != widths:
+            requirement = f"of the widths {widths} that architecture and problem have"
+            raise must("Each network in 'initial' of train", requirement, tuple(model.widths))
+    if len({jax.tree.structure(model) for model in initial}) > 1:
+        raise UserError("All networks in 'initial' of train must be frozen, or none.")
+    return tuple(initial)
 
 
 def _check_grids(grids: Sequence[int] | None, architecture: Architecture) -> tuple[int, ...]:
