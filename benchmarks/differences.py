@@ -7,8 +7,9 @@
 
 Two runs are a pair if they differ in the switch alone: same problem, scheme, architecture and seed.
 The effect is the median over pairs of the ratio of their final losses (and of their L² errors), the
-switched run over the default one, with a 95% interval, and the p value of the signed-rank test,
-adjusted for all rows by Holm's method. Numbers of the differences are those of docs/differences.md.
+switched run over the default one, with a 95% interval (below six pairs the whole range). The p
+value of the signed-rank test over all schemes is adjusted for all differences by Holm's method.
+Numbers of the differences are those of docs/differences.md.
 """
 
 import argparse
@@ -79,7 +80,7 @@ def effects(runs: pd.DataFrame) -> pd.DataFrame:
     for difference in DIFFERENCES:
         found = pairs(runs, difference)
         parts = list(found.groupby("scheme", sort=False))
-        for scheme, part in parts if len(parts) == 1 else [("all", found), *parts]:
+        for scheme, part in parts if len(parts) <= 1 else [("all", found), *parts]:
             row = {"difference": difference.number, "switched": difference.name, "scheme": scheme}
             row |= {"problems": ", ".join(dict.fromkeys(part["problem"])), "pairs": len(part)}
             for metric in ("loss", "l2"):
@@ -89,8 +90,10 @@ def effects(runs: pd.DataFrame) -> pd.DataFrame:
                 row |= {f"{metric}_high": high, f"{metric}_p": signed_rank_test(ratios)}
             rows.append(row)
     table = pd.DataFrame(rows)
+    whole = ~table.duplicated("switched")  # the first row of a difference has all its schemes
     for metric in ("loss", "l2"):
-        table[f"{metric}_p"] = holm(table[f"{metric}_p"].to_numpy())
+        p = table[f"{metric}_p"].where(whole)
+        table[f"{metric}_p"] = holm(p.to_numpy(float))
     return table
 
 
@@ -102,6 +105,8 @@ def main() -> None:
     with Store.open(chosen.store) as store:
         runs = store.frame()
     runs = finished(runs[runs["study"].str.startswith("differences-")])
+    if runs.empty:
+        parser.error(f"{chosen.store} has no finished runs of studies/differences-*.toml")
     table = effects(runs)
     if chosen.csv:
         print(table.to_csv(index=False), end="")
@@ -110,7 +115,8 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for r in table.to_dict("records"):
         cells = [
-            f"{r[m]:.2f} [{r[f'{m}_low']:.2f}, {r[f'{m}_high']:.2f}] | {r[f'{m}_p']:.2g}"
+            f"{r[m]:.2f} [{r[f'{m}_low']:.2f}, {r[f'{m}_high']:.2f}] | "
+            + ("" if np.isnan(r[f"{m}_p"]) else f"{r[f'{m}_p']:.2g}")
             for m in ("loss", "l2")
         ]
         head = (r["difference"], r["switched"], r["scheme"], r["problems"], str(r["pairs"]))
