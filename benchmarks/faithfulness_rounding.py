@@ -2,13 +2,13 @@
 
     python benchmarks/faithfulness_rounding.py --out DIR [--parts functions-large] [--problems f1]
 
-GPUs multiply float32 matrices in TF32 unless told otherwise: factors keep 10 bits of mantissa,
-about three digits, and sums stay in float32. Here the published runs are made again, from their
-starts on their points, with the product r R(x) of every residual in TF32, forwards and backwards,
-and all else in float32: how far a cell moves is how much of it is rounding.
+By default, GPUs multiply float32 matrices in TF32: factors keep 10 bits of mantissa, about three
+digits, and sums stay in float32. Here the published runs are reproduced, from their initial weights
+on their points, with the product r R(x) of every residual in TF32, forwards and backwards, and
+everything else in float32: how far a cell moves is how much of it is rounding.
 
-Every run is kept in DIR: the same command goes on where it was stopped, and several may share it.
-`--float32` rounds nothing, `--draws independent` starts as Kandle does.
+Every run is stored in DIR: rerun an interrupted command to resume it; several may share DIR.
+`--float32` rounds nothing, `--draws independent` initializes as Kandle does.
 """
 
 import argparse

@@ -278,6 +278,29 @@ def test_held_out_results_are_those_of_the_definition():
     assert (found["loss"], found["alpha"], found["l2"]) == (5.0, 0.0, 1.0)
 
 
+def test_a_choice_on_other_seeds_worked_out_by_hand():
+    """Seeds 0, 1, 2 of pair A lose 1, 10, 10, of pair B 5, 2, 20.
+
+    Without seed 0, A has (10, 10) and B (2, 20), whose lower middles are 10 and 2: B is chosen, and
+    seed 0 judges it by 5. Without seed 1: A by (1, 10) against B (5, 20), judged by 10. Without
+    seed 2: A by (1, 10) against B (2, 5), judged by 10. The middle of 5, 10, 10 is 10. In sample, B
+    is chosen for its median 5.
+    """
+    setting = {"problem": "f1", "scheme": "power-law", "G": 5, "width": 8, "depth": 2}
+    losses = {(0.25, 1.0): (1, 10, 10), (0.5, 1.0): (5, 2, 20)}
+    runs = pd.DataFrame(
+        setting | {"alpha": a, "beta": b, "seed": seed, "loss": loss, "l2": loss / 10}
+        for (a, b), values in losses.items()
+        for seed, loss in enumerate(values)
+    )
+    found = analysis.held_out(runs)
+    assert found is not None
+    assert found.chosen_on == "other seeds"
+    assert found.cells[["alpha", "loss", "l2"]].to_numpy().tolist() == [[0.25, 10.0, 1.0]]
+    best = analysis.best_exponents(analysis.representatives(runs))
+    assert best[["alpha", "loss"]].to_numpy().tolist() == [[0.5, 5.0]]
+
+
 def test_with_one_seed_exponents_are_chosen_on_the_other_problems():
     rows = []
     for problem, best in (("f1", 0.0), ("f2", 1.0), ("f3", 1.0)):

@@ -58,7 +58,7 @@ def test_claims_count_what_the_tables_count(tmp_path):
         "Functions: the power law with the one pair (0.25, 1) is better than the baseline (both)"
     ]
     assert (best.of, one.of) == (3, 4)
-    assert best.source == "2 of 5 problems, 2 of 96 architectures searched whole"
+    assert best.source == "2 of 5 problems, 2 of 96 architectures with all 81 pairs"
     text = _page.page(tmp_path / "store")
     assert text.count("| 4.1 |") == 17
 

@@ -3,9 +3,11 @@
 import io
 import itertools
 import math
+import os
 import re
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -396,6 +398,21 @@ def test_table_c1_needs_no_store(command):
     assert found["problem"].tolist() == list(FEYNMAN)
     assert found["formula"].str.len().min() > 10
     assert r"\frac" in command("table", "C1", "--format", "latex")[1]
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    """As in `kandle table C1 | head -1`, with a reader that is gone before anything is written."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    program = "import sys; from kandle.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "table", "C1"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_users_study_has_a_table_too(command, tmp_path, parts):

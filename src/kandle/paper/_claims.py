@@ -122,7 +122,7 @@ def _win_claims(name: str, store: str | Path) -> Iterator[Claim]:
         text = f"{topic}: {who} {what} ({_LABELS[metric]})"
         if name == "2" and scheme == "lecun-normalized":
             number, text = "never run", f"New result. {text}"
-        source = _made_of(own, name, " searched whole" if best_of_many else "")
+        source = _made_of(own, name, f" with all {_PAIRS} pairs" if best_of_many else "")
         yield Claim("4.1", text, number, wins if up else of - wins, of, f"Table {name}", source)
     yield from _about_variants(name, topic, runs)
 

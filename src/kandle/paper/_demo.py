@@ -136,17 +136,13 @@ def _agreement(compared: pd.DataFrame) -> list[str]:
 
 
 def _verdicts(found: Sequence[Claim]) -> list[str]:
-    """How many claims have each verdict, and those that do not hold, or only in part."""
+    """How many claims have each verdict, and which."""
     counts: Mapping[str, int] = summary(found)
     lines = [f"   {len(found)} claims of the paper, judged by the stored and live runs:"]
     for verdict, count in counts.items():
         lines.append(f"   {count:>4}  {verdict}")
-        if verdict in VERDICTS[1:]:
-            lines += [
-                f"           {c.text}: {c.ours}, {c.shown_in}"
-                for c in found
-                if c.verdict == verdict
-            ]
+        shown = [c for c in found if c.verdict == verdict in VERDICTS]
+        lines += [f"           {c.text}: {c.ours}, {c.shown_in}" for c in shown]
     return lines
 
 

@@ -23,7 +23,7 @@ _GAP = 1e-6  # distance of the Feynman points from -1 and 0
 class PublishedSampler(Sampler):
     """The numbers of the published runs: `jax.random.key(42 + run)` gives run 1 to 5.
 
-    Every layer draws from the network's key itself, so layers of one shape start with equal
+    Every layer draws from the network's key itself, so layers of one shape have equal initial
     weights. jaxKAN numbers the draws of a layer; its first, of c, is discarded.
     """
 

@@ -5,6 +5,7 @@ python -m kandle.paper._results STORE… --out results --commit HASH --command "
 
 import argparse
 import datetime
+import functools
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,9 +29,7 @@ def coverage(identities: Mapping[str, set[str]]) -> dict[str, dict[str, Any]]:
     """
     found = {}
     for name in STUDIES:
-        declared = study.get(name)
-        planned = {spec.identity for spec in study.plan(declared, SCALE).specs}
-        whole = {spec.identity for spec in study.plan(declared, "paper").specs}
+        planned, whole = _planned(name, SCALE), _planned(name, "paper")
         present = identities.get(name, set())
         found[name] = {
             "runs": len(present),
@@ -40,6 +39,12 @@ def coverage(identities: Mapping[str, set[str]]) -> dict[str, dict[str, Any]]:
             "complete_at_overnight": planned <= present,
         }
     return found
+
+
+@functools.cache
+def _planned(name: str, scale: str) -> frozenset[str]:
+    """Identities of a study's runs; seconds at scale `paper`, so they are computed once."""
+    return frozenset(spec.identity for spec in study.plan(study.get(name), scale).specs)
 
 
 def finished_identities(store: Store) -> dict[str, set[str]]:

@@ -349,7 +349,7 @@
     return { title: { text: title }, type: "log", exponentformat: "power", dtick: span > 1.5 ? Math.ceil(span / 8) : "D2", visible: seen.length > 0 };
   }
 
-  // A plot without data takes little room, and one that gets some is made anew at its full size.
+  // A plot without data takes little room, and one that gets some is redrawn at its full size.
   function show(id, traces, layout) {
     const box = $(id), empty = !traces.length;
     if (box.classList.contains("empty") !== empty) Plotly.purge(box);
@@ -453,7 +453,7 @@
       tr.append(td);
       body.push(tr);
     }
-    // The header being used keeps the focus when it is made anew.
+    // The header being used keeps the focus when it is redrawn.
     const used = document.activeElement?.dataset?.column;
     $("wins").tHead.replaceChildren(head);
     $("wins").tBodies[0].replaceChildren(...body);
