@@ -161,17 +161,13 @@ def table(known: pd.DataFrame) -> str:
     models = [model for model in REGRESSORS if model in scores]
     shapes = known.groupby("set")[["rows", "columns"]].first()
     lines = [
-        "| data | rows × columns | " + " | ".join(models) + " | fit: KAN, MLP |",
+        f"| data | rows × columns | {' | '.join(models)} | fit: {', '.join(models[:2])} |",
         "| --- | --- |" + " --- |" * (len(models) + 1),
     ]
     for name in order:
         best = (scores.loc[name] / TIE).round().max()
-        cells = [
-            f"**{value:.3f}**" if round(value / TIE) == best else f"{value:.3f}"
-            for value in scores.loc[name, models]
-            if np.isfinite(value)
-        ]
-        took = ", ".join(f"{seconds.loc[name, m]:.1f} s" for m in models[:2])
+        cells = [_cell(scores.loc[name, model], best) for model in models]
+        took = ", ".join(_seconds(seconds.loc[name, model]) for model in models[:2])
         rows, columns = shapes.loc[name]
         lines.append(f"| {name} | {rows:,} × {columns} | {' | '.join(cells)} | {took} |")
     whole = scores.dropna()
@@ -188,6 +184,17 @@ def table(known: pd.DataFrame) -> str:
                 f"losses, {int((gap == 0).sum())} ties."
             )
     return "\n".join(lines)
+
+
+def _cell(score: float, best: float) -> str:
+    """A score, in bold if it is the best of its row; a dash for folds that are missing."""
+    if np.isnan(score):
+        return "–"
+    return f"**{score:.3f}**" if round(score / TIE) == best else f"{score:.3f}"
+
+
+def _seconds(seconds: float) -> str:
+    return "–" if np.isnan(seconds) else f"{seconds:.1f} s"
 
 
 def main() -> None:

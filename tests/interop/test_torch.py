@@ -366,3 +366,22 @@ def test_a_layer_without_residual_function():
     assert report.layers[0].sigma_r is None
     assert report.layers[0].sigma_b == pytest.approx(1 / (4 * 8))
     assert torch.equal(before, layer.base_weight)
+
+
+class RadialBasisFunction(torch.nn.Module):
+    """As in FastKAN: fixed centres, stored as a parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.grid = torch.nn.Parameter(torch.linspace(-2, 2, 8), requires_grad=False)
+
+
+def test_radial_layers_are_shown_a_route_that_works():
+    layer = torch.nn.Module()
+    layer.rbf, layer.spline_linear = RadialBasisFunction(), torch.nn.Linear(3 * 8, 5, bias=False)
+    with pytest.raises(UserError, match=r"Radial functions, as in FastKAN.*scales\(n_in, n_out, b"):
+        kandle.torch.initialize_(layer, "power-law")
+    basis = kandle.bases.RBF(8, domain=(-2, 2))
+    _, sigma_b = kandle.init.get("power-law").scales(3, 5, basis=basis)
+    torch.nn.init.normal_(layer.spline_linear.weight, std=sigma_b)
+    assert layer.spline_linear.weight.std().item() == pytest.approx(sigma_b, rel=0.3)

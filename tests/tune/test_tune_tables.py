@@ -1,5 +1,7 @@
 """Tables are searched by the error on rows held out of the training rows, and on no others."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pandas as pd
@@ -169,3 +171,12 @@ def test_without_time_there_is_still_an_answer():
     assert len(tuned.nested) == 1
     with pytest.raises(UserError, match="Tuning needs at least 20 training rows"):
         tune_table(TableData(data.x[:10], data.y[:10]), base=TINY)
+
+
+def test_without_time_the_settings_stay_as_they_are():
+    frame = noisy(0, rows=60)
+    data = TableData(frame[["a", "b"]].to_numpy(), frame[["y"]].to_numpy())
+    base = dataclasses.replace(TINY, layers=(3,), grid=3)
+    tuned = tune_table(data, seconds=1e-9, base=base, **CHOICES)
+    assert not tuned.complete
+    assert [ranked.settings for ranked in tuned.ranked] == [base]

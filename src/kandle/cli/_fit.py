@@ -53,7 +53,7 @@ def add(subparsers) -> None:
     parser.add_argument("--steps", type=whole, help="most updates (default: 2000)")
     add_rate(parser, "0.01")
     parser.add_argument(
-        "--batch-size", type=auto(whole), help="rows per update (default: auto, all up to 2048)"
+        "--batch-size", type=auto(whole), help="rows per update (default: auto, all up to 512)"
     )
     parser.add_argument(
         "--no-early-stopping",

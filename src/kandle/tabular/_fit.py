@@ -33,7 +33,7 @@ from kandle.tabular._rows import (
     RowSource,
     validation_folds,
 )
-from kandle.tabular._settings import SMOOTHNESS, SMOOTHNESS_OF_BATCHES, FitSettings
+from kandle.tabular._settings import SMOOTHNESS, FitSettings
 
 Report = Callable[[int, int, float], None]  # updates made, the most there will be, training loss
 
@@ -160,9 +160,7 @@ class _Training:
     def _penalties(self, settings: FitSettings) -> Sequence[float]:
         if settings.smoothness != "auto":
             return (float(settings.smoothness),)
-        if not self._validates:
-            return (0.0,)
-        return SMOOTHNESS if self._batch is None else SMOOTHNESS_OF_BATCHES
+        return SMOOTHNESS if self._validates else (0.0,)
 
     def resume(self, state: State) -> None:
         """Continue from where a training with one penalty ended."""

@@ -28,13 +28,14 @@ class KANRegressor(MultiOutputMixin, RegressorMixin, KANEstimator):
         init: a scheme of `kandle.init`, or its name.
         max_iter: the largest number of updates.
         learning_rate: of Adam at the start; it falls to zero along a cosine over `max_iter`.
-        batch_size: rows per update; "auto" is all rows up to 2,048 and 512 of more.
+        batch_size: rows per update; "auto" is all of up to 512 rows, 256 of up to 2,048 and 512 of
+            more.
         early_stopping: whether rows are held out for validation. It needs at least ten rows.
         validation_fraction: the share of rows that each network holds out.
         n_iter_no_change: updates without a better validation loss after which training stops.
         smoothness: the factor of Σ_edges ∫ φ''(x)² dx, the curvature of the edge functions, in the
-            training loss. "auto" chooses among 1e-4, 1e-3, 1e-2 and 1e-1 (in batches 1e-4 and
-            1e-3) by validation, and is 0 without early stopping.
+            training loss. "auto" chooses among 1e-4, 1e-3, 1e-2 and 1e-1 by validation, and is 0
+            without early stopping.
         weight_decay: the factor of Σ (r² + (c·b)²), the squared weights, in the training loss.
         n_networks: how many networks are averaged.
         warm_start: whether `fit` continues from the networks of the last fit and their scaling.

@@ -12,10 +12,8 @@ from kandle._errors import must
 from kandle._seed import check_seed
 from kandle.init import Scheme
 
-# The values that smoothness="auto" chooses from: where every update sees all rows, and of more
-# rows, which need less of it.
+# The values that smoothness="auto" chooses from.
 SMOOTHNESS = (1e-4, 1e-3, 1e-2, 1e-1)
-SMOOTHNESS_OF_BATCHES = (1e-4, 1e-3)
 
 # Settings by name: what they differ from the defaults in.
 RECIPES: dict[str, dict[str, Any]] = {
@@ -31,8 +29,9 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
 }
 
-# Without a given batch size, more rows than this are seen in batches of `_BATCH`.
-_WHOLE, _BATCH = 2048, 512
+# Without a given batch size an update sees all of few rows, and batches of more.
+_WHOLE, _MEDIUM = 512, 2048
+_BATCH_OF_MEDIUM, _BATCH = 256, 512
 
 
 @dataclass(frozen=True)
@@ -53,13 +52,14 @@ class FitSettings:
         init: a scheme of `kandle.init`, or its name.
         steps: the largest number of updates.
         learning_rate: of Adam at the start; it falls to zero along a cosine over `steps`.
-        batch_size: rows per update; "auto" is all rows up to 2,048 and 512 of more.
+        batch_size: rows per update; "auto" is all of up to 512 rows, 256 of up to 2,048 and 512 of
+            more.
         early_stopping: whether each network holds out rows, keeps the weights that predicted them
             best, and stops when they get no better. It needs at least ten rows.
         validation_fraction: the share of rows that each network holds out.
         patience: updates without a better validation loss after which training stops.
-        smoothness: the penalty on curvature; "auto" chooses among 1e-4, 1e-3, 1e-2 and 1e-1 (in
-            batches 1e-4 and 1e-3) by the validation loss, and is 0 without early stopping.
+        smoothness: the penalty on curvature; "auto" chooses among 1e-4, 1e-3, 1e-2 and 1e-1 by the
+            validation loss, and is 0 without early stopping.
         weight_decay: the penalty on the size of weights.
         networks: how many networks are trained, from other weights and with other rows held out.
             Their average is one network, which is the result.
@@ -103,7 +103,9 @@ class FitSettings:
     def rows_per_update(self, rows: int) -> int | None:
         """The batch size for so many training rows; None if every update sees all of them."""
         if is_auto(self.batch_size):
-            return None if rows <= _WHOLE else _BATCH
+            if rows <= _WHOLE:
+                return None
+            return _BATCH_OF_MEDIUM if rows <= _MEDIUM else _BATCH
         size = int(self.batch_size)
         return None if size >= rows else size
 
