@@ -18,6 +18,7 @@ OPTIONS = {
     "layers": "--layers",
     "grid": "--grid",
     "steps": "--steps",
+    "optimizer": "--optimizer",
     "learning_rate": "--rate",
     "batch_size": "--batch-size",
     "smoothness": "--smoothness",
@@ -40,8 +41,9 @@ def add(subparsers) -> None:
     parser.add_argument(
         "--recipe",
         metavar="NAME",
-        help="settings to begin with: default, quick, thorough, or noise-free (no validation, one "
-        "network); the options below replace them one by one",
+        help="settings to begin with: default, quick (or fast), thorough, accurate (least "
+        "squares), paper, or noise-free (no validation, one network); the options below replace "
+        "them one by one",
     )
     parser.add_argument(
         "--init",
@@ -51,6 +53,9 @@ def add(subparsers) -> None:
     parser.add_argument("--layers", type=layers, help="widths of hidden layers (default: 16)")
     parser.add_argument("--grid", type=whole, help="spline intervals (default: 5)")
     parser.add_argument("--steps", type=whole, help="most updates (default: 2000)")
+    parser.add_argument(
+        "--optimizer", metavar="NAME", help="adam (the default) or levenberg-marquardt"
+    )
     add_rate(parser, "0.01")
     parser.add_argument(
         "--batch-size", type=auto(whole), help="rows per update (default: auto, all up to 512)"

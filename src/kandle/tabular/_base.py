@@ -44,6 +44,7 @@ class KANEstimator(BaseEstimator):
         degree=FitSettings.degree,
         init=FitSettings.init,
         max_iter=FitSettings.steps,
+        optimizer=FitSettings.optimizer,
         learning_rate=FitSettings.learning_rate,
         batch_size=FitSettings.batch_size,
         early_stopping=FitSettings.early_stopping,
@@ -61,6 +62,7 @@ class KANEstimator(BaseEstimator):
         self.degree = degree
         self.init = init
         self.max_iter = max_iter
+        self.optimizer = optimizer
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.early_stopping = early_stopping

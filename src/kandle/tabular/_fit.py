@@ -1,5 +1,6 @@
 """Train networks on scaled rows: choose the penalty, keep the best weights, average."""
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from kandle.tabular._average import average
 from kandle.tabular._candidate import Candidate
 from kandle.tabular._compilation import cached_compilation
 from kandle.tabular._draw import draw_networks
+from kandle.tabular._least_squares import UPDATES_PER_ITERATION, LeastSquaresNetworks
 from kandle.tabular._loop import (
     LONGEST,
     Program,
@@ -114,7 +116,12 @@ def fit_rows(
         resume: the state that their training ended with; None restarts the optimizer.
         constant_rate: whether the learning rate stays as it is.
     """
-    training = _Training(source, loss, settings, start)
+    if settings.optimizer == "adam":
+        training = _Training(source, loss, settings, start)
+    elif constant_rate:
+        raise UserError("'partial_fit' needs optimizer='adam': least squares sees all rows.")
+    else:
+        training = _LeastSquaresTraining(source, loss, settings, start)
     if resume is not None:
         training.resume(resume)
     if constant_rate:
@@ -312,6 +319,52 @@ class _Training:
         """The network with these weights, and with its batch statistics if it uses any."""
         model = jax.tree.map(jnp.asarray, self._program.model(weights))
         return model.freeze(self._first.x.astype(np.float32)) if self._normalized else model
+
+
+class _LeastSquaresTraining(_Training):
+    """The same by iterations of least squares, on all rows."""
+
+    def __init__(
+        self, source: RowSource, loss: str, settings: FitSettings, start: Sequence[KAN] | None
+    ):
+        if loss != "values":
+            raise UserError(
+                "'levenberg-marquardt' needs numbers as targets: classes have no squared error. "
+                "Use optimizer='adam'."
+            )
+        if not isinstance(source, InMemory):
+            raise UserError(
+                "'levenberg-marquardt' needs all rows in memory. Use optimizer='adam' for a file "
+                "that is read in parts."
+            )
+        if get(settings.init).normalized:
+            raise must("'init' of 'levenberg-marquardt'", "not lecun-normalized", settings.init)
+        whole = dataclasses.replace(settings, batch_size=max(1, source.rows))
+        super().__init__(source, loss, whole, start)
+        self._running: dict[float, LeastSquaresNetworks] = {}
+
+    def _chunks(self) -> Iterator[tuple[Rows, np.ndarray, int]]:
+        [(rows, batches, _)] = itertools.islice(super()._chunks(), 1)
+        while not (self._running and all(one.converged for one in self._running.values())):
+            yield rows, batches, UPDATES_PER_ITERATION
+
+    def _advance(self, candidate: Candidate, rows: Rows, batches: np.ndarray, steps: int) -> None:
+        c, decay = candidate, self._settings.weight_decay
+        if c.smoothness not in self._running:
+            networks = [self._program.model(row) for row in np.asarray(c.state.weights)]
+            self._running[c.smoothness] = LeastSquaresNetworks(
+                networks, rows, c.smoothness, float(decay)
+            )
+        running = self._running[c.smoothness]
+        c.losses.append(running.iterate()[None])
+        c.updates += steps
+        step = c.state.step + steps
+        c.state = c.state._replace(weights=jnp.asarray(running.weights()), step=step)
+        if self._validates:
+            held = rows._replace(weight=jnp.asarray(self._held))
+            loss, score = validate(self._program, c.state.weights, held)
+            c.state = jax.jit(keep_best)(c.state, loss)
+            c.scores.append(np.asarray(score)[None])
 
 
 def _initial(block: Block, settings: FitSettings) -> list[KAN]:

@@ -27,7 +27,19 @@ RECIPES: dict[str, dict[str, Any]] = {
         "early_stopping": False,
         "steps": 5000,
     },
+    # Those of `kandle.train`.
+    "accurate": {"optimizer": "levenberg-marquardt"},
+    "paper": {
+        "layers": (8, 8),
+        "learning_rate": 1e-3,
+        "networks": 1,
+        "smoothness": 0.0,
+        "early_stopping": False,
+    },
+    "fast": {"networks": 2, "smoothness": 1e-3, "steps": 500, "patience": 100},
 }
+
+OPTIMIZERS = ("adam", "levenberg-marquardt")
 
 # Without a given batch size an update sees all of few rows, and batches of more.
 _WHOLE, _MEDIUM = 512, 2048
@@ -51,6 +63,8 @@ class FitSettings:
         degree: of the splines.
         init: a scheme of `kandle.init`, or its name.
         steps: the largest number of updates.
+        optimizer: "adam", or "levenberg-marquardt" for numbers as targets: least squares in double
+            precision on all rows. One of its iterations counts as 20 updates.
         learning_rate: of Adam at the start; it falls to zero along a cosine over `steps`.
         batch_size: rows per update; "auto" is all of up to 512 rows, 256 of up to 2,048 and 512 of
             more.
@@ -71,6 +85,7 @@ class FitSettings:
     degree: int = 3
     init: str | Scheme = "power-law"
     steps: int = 2000
+    optimizer: str = "adam"
     learning_rate: float = 1e-2
     batch_size: int | str = "auto"
     early_stopping: bool = True
@@ -154,6 +169,7 @@ _REQUIREMENTS = {
     "grid": (lambda v: _is_count(v) or _is_grids(v), "an integer of at least 1, or one per layer"),
     "degree": _COUNT,
     "steps": _COUNT,
+    "optimizer": (lambda v: v in OPTIMIZERS, " or ".join(map(repr, OPTIMIZERS))),
     "learning_rate": (_is_positive, "a positive finite number"),
     "batch_size": (
         lambda v: is_auto(v) or _is_count(v),

@@ -4,7 +4,7 @@ from kandle.train._architecture import Architecture
 from kandle.train._evaluation import Errors, evaluate, predict
 from kandle.train._levenberg_marquardt import LevenbergMarquardt
 from kandle.train._loop import train
-from kandle.train._objective import Classify, Fit, FitRows, Objective, objective
+from kandle.train._objective import Classify, Fit, FitRows, Objective, Penalized, objective
 from kandle.train._optimizer import (
     LEAST_SQUARES,
     OPTIMIZERS,
@@ -36,6 +36,7 @@ __all__ = [
     "Member",
     "Objective",
     "Optimizer",
+    "Penalized",
     "Population",
     "Recipe",
     "Result",

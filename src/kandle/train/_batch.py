@@ -20,7 +20,7 @@ from kandle.train._architecture import Architecture
 from kandle.train._evaluation import Errors, evaluate
 from kandle.train._kernel_least_squares import KernelLeastSquares
 from kandle.train._least_squares import LeastSquares
-from kandle.train._objective import Objective, SumOfSquares
+from kandle.train._objective import Objective, Penalized, SumOfSquares
 from kandle.train._optimizer import Optimizer, Transformation
 from kandle.train._program import LONGEST, Program, State
 from kandle.train._residual_least_squares import ResidualLeastSquares
@@ -203,7 +203,9 @@ def build_program(
         if isinstance(objective, Solve) and not objective.plain:
             return ResidualLeastSquares.of(model, objective, settings, backend)
         n_weights = sum(leaf.size for leaf in jax.tree.leaves(model))
-        if isinstance(objective, SumOfSquares) and settings.uses_kernel(n_weights):
+        # The kernel form knows no penalty.
+        large = settings.uses_kernel(n_weights) and not isinstance(objective, Penalized)
+        if large and isinstance(objective, SumOfSquares):
             return KernelLeastSquares.of(model, objective, settings, backend)
         return LeastSquares.of(model, objective, settings, backend)
     return Program.of(model, objective, optimizer, backend)

@@ -16,7 +16,7 @@ from kandle._errors import UserError, must
 from kandle.nn import KAN
 from kandle.train._jacobian import BLOCK, Layout, normal_equations, quantities
 from kandle.train._levenberg_marquardt import LevenbergMarquardt, System, iterate
-from kandle.train._objective import Objective, SumOfSquares
+from kandle.train._objective import Objective, Penalized, SumOfSquares
 from kandle.train._optimizer import Optimizer
 from kandle.train._program import LONGEST, Program, State
 from kandle.train._terms import Data, Term
@@ -116,14 +116,13 @@ class LeastSquares:
                 alpha = {kind: jnp.asarray(a[p]) for kind, a in rba.items()}
                 terms = self.objective.terms(data, alpha)
                 if converged[p]:
-                    losses[i, p] = total_loss(self, jnp.asarray(weights[p]), arrays_of(terms))
+                    losses[i, p] = self._loss(weights[p], arrays_of(terms))
                     continue
                 step, residuals = self._iterate(weights[p], damping[p], terms)
                 losses[i, p], weights[p], damping[p], converged[p] = step
                 first[p] = losses[i, p] if np.isnan(first[p]) else first[p]
                 if restarts[p] < self.settings.restarts:
-                    row = jnp.asarray(weights[p])
-                    after = float(total_loss(self, row, arrays_of(terms)))
+                    after = self._loss(weights[p], arrays_of(terms))
                     if self.settings.makes_no_progress(first[p], losses[i, p], after):
                         restarts[p] += 1
                         weights[p], better = self._restart(weights[p], data)
@@ -143,7 +142,21 @@ class LeastSquares:
     def losses(self, state: State, data: Data) -> Float[Array, " P"]:
         """The loss of every model on any data, without an update."""
         arrays = arrays_of(self.objective.terms(data, self.objective.start(data)))
-        return jnp.stack([total_loss(self, row, arrays) for row in jnp.asarray(state.weights)])
+        return jnp.stack([jnp.asarray(self._loss(row, arrays)) for row in state.weights])
+
+    @functools.cached_property
+    def _penalty(self) -> Float[np.ndarray, "P P"] | None:
+        """Ω of the objective's penalty θᵀ Ω θ, if it has one."""
+        if not isinstance(self.objective, Penalized):
+            return None
+        return self.objective.penalty_matrix(self.layout.template)
+
+    def _loss(self, vector: ArrayLike, arrays: Any) -> float:
+        loss = float(total_loss(self, jnp.asarray(vector), arrays))
+        if self._penalty is None:
+            return loss
+        theta = np.asarray(vector, np.float64)[: self.layout.n_weights]
+        return loss + float(theta @ self._penalty @ theta)
 
     def _iterate(self, vector: np.ndarray, damping: float, terms: tuple[Term, ...]):
         arrays, P = arrays_of(terms), self.layout.n_weights
@@ -155,10 +168,17 @@ class LeastSquares:
         def normal(theta: np.ndarray):
             loss, gram, gradient, found = normal_equations(self.layout, full(theta), terms)
             residuals.extend(found)
+            if self._penalty is not None:
+                slope = self._penalty @ theta
+                loss, gram, gradient = (
+                    loss + float(theta @ slope),
+                    gram + self._penalty,
+                    gradient + slope,
+                )
             return loss, gram, gradient
 
         def loss(theta: np.ndarray) -> float:
-            return float(total_loss(self, full(theta), arrays))
+            return self._loss(full(theta), arrays)
 
         def curvature(theta: np.ndarray, step: np.ndarray) -> np.ndarray:
             direction = full(step).at[P:].set(0.0)

@@ -17,7 +17,7 @@ _TRIALS, _SMALLEST, _LARGEST = 12, 1e-18, 1e12
 
 # A restart is due after an iteration to more than _SLOW of the loss before, if the loss is above
 # _POOR of the first.
-_SLOW, _POOR = 0.99, 0.1
+_SLOW, _POOR = 0.95, 0.1
 
 FORMS = ("auto", "normal", "kernel")
 _MOST_WEIGHTS = 6000
@@ -47,7 +47,7 @@ class LevenbergMarquardt:
             along a cosine. They move the network out of the region where the quadratic model
             leads to poor minima, which singular targets need. Not counted as iterations.
         restarts: how often the warm-up may be repeated where the iterations make no progress: an
-            iteration lowers the loss by less than 1 % although it is above a tenth of the first.
+            iteration lowers the loss by less than 5 % although it is above a tenth of the first.
             The result is used if its loss is lower.
         acceleration: whether to use geodesic acceleration.
         balance: weight of the mean square over a PDE's conditions, relative to its equation's.

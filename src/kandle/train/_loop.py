@@ -7,6 +7,7 @@ import numbers
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
+import jax
 import numpy as np
 
 from kandle import kernels, problems

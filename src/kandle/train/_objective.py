@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
@@ -48,6 +49,15 @@ class SumOfSquares(Objective, Protocol):
 
     def attention(self, residuals: Sequence[Array], weights: Weights) -> Weights:
         """The attention weights of the next step, from the residuals of each term."""
+        ...
+
+
+@runtime_checkable
+class Penalized(SumOfSquares, Protocol):
+    """A sum of squares with a quadratic penalty on weights, for least-squares optimizers."""
+
+    def penalty_matrix(self, model: KAN) -> Float[np.ndarray, "P P"]:
+        """Ω of the penalty θᵀ Ω θ, with θ in the order of `Layout`."""
         ...
 
 

@@ -67,6 +67,11 @@ class Population:
         self.steps += steps
         return np.concatenate(losses)
 
+    @property
+    def converged(self) -> bool:
+        """Whether a least-squares method has stopped for all models."""
+        return bool(np.all(getattr(self._state.optimizer, "converged", False)))
+
     def losses(self, data: Mapping[str, np.ndarray]) -> Float[np.ndarray, " P"]:
         """The current loss of every model on other data, such as validation rows."""
         given = {name: jnp.asarray(data[name]) for name in self._program.objective.arrays}

@@ -1,0 +1,85 @@
+"""Training on rows by least squares, in place of Adam."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from kandle._compat import enable_x64
+from kandle.nn import KAN
+from kandle.tabular._loop import Rows
+from kandle.tabular._loss import curvature_gram, penalties
+from kandle.train import FitRows, Optimizer, Population
+
+# One iteration counts as so many updates: it costs about as much.
+UPDATES_PER_ITERATION = 20
+
+
+@dataclass(frozen=True)
+class PenalizedRows(FitRows):
+    """The weighted squared error and both penalties of `FitSettings`."""
+
+    smoothness: float = 0.0
+    weight_decay: float = 0.0
+
+    def loss(self, model: KAN, data, weights, backend: str):
+        loss, weights = super().loss(model, data, weights, backend)
+        curvature, size = penalties(model)
+        return loss + self.smoothness * curvature + self.weight_decay * size, weights
+
+    def penalty_matrix(self, model: KAN) -> Float[np.ndarray, "P P"]:
+        """The matrix of both penalties: one block for each edge's b and r, zero for biases."""
+        from scipy.linalg import block_diag
+
+        blocks = []
+        for layer in model.layers:
+            n = layer.basis.n_basis
+            edge = np.eye(n + (layer.r is not None)) * self.weight_decay
+            edge[:n, :n] += self.smoothness * curvature_gram(layer.basis)
+            bias = [] if layer.bias is None else [np.zeros((1, 1))]
+            blocks += [*[edge] * layer.n_in, *bias] * layer.n_out
+        return np.asarray(block_diag(*blocks))
+
+
+class LeastSquaresNetworks:
+    """P networks in training by least squares, each on its own weights of the rows.
+
+    Args:
+        networks: initialized networks of one shape.
+        rows: inputs, targets, and weights (P, N) that add up to one.
+        smoothness, weight_decay: factors of the penalties.
+    """
+
+    def __init__(self, networks: list[KAN], rows: Rows, smoothness: float, weight_decay: float):
+        x, y = (np.asarray(a, np.float64) for a in (rows.x, rows.y))
+        goal = PenalizedRows(smoothness=smoothness, weight_decay=weight_decay)
+        optimizer = Optimizer("levenberg-marquardt")
+        with enable_x64(True):
+            self._each = [
+                Population(
+                    [jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), network)],
+                    # The loss of a row is the mean over its targets.
+                    {"x": x, "y": y, "weight": np.asarray(weight, np.float64) / y.shape[1]},
+                    goal,
+                    optimizer=optimizer,
+                )
+                for network, weight in zip(networks, np.asarray(rows.weight), strict=True)
+            ]
+
+    @property
+    def converged(self) -> bool:
+        return all(one.converged for one in self._each)
+
+    def iterate(self) -> Float[np.ndarray, " P"]:
+        """Make one iteration; the loss of each network before it, with its penalties."""
+        with enable_x64(True):
+            return np.array([one.advance(1)[0, 0] for one in self._each])
+
+    def weights(self) -> Float[np.ndarray, "P n"]:
+        """All weights in single precision, in the order of a `Program`."""
+        with enable_x64(True):
+            models = [one.models()[0] for one in self._each]
+        rows = [np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(m)]) for m in models]
+        return np.stack(rows).astype(np.float32)
