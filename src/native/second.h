@@ -67,6 +67,12 @@ struct Second : Slim<T, L, 1, 1> {
 
   // The gradients in h and in g, at some samples.
   void outputs(std::int64_t model, std::int64_t begin, std::int64_t end) const {
+    p.v.data ? sum_outputs<true>(model, begin, end) : sum_outputs<false>(model, begin, end);
+  }
+
+  // Bent: whether there is a v.
+  template <bool Bent>
+  void sum_outputs(std::int64_t model, std::int64_t begin, std::int64_t end) const {
     const std::int64_t n_in = args.n_in, size = rows * L;
     T* packed = scratch<T, 0>(n_in * size);
     this->template pack<false>(model, 0, n_in, packed);
@@ -78,8 +84,8 @@ struct Second : Slim<T, L, 1, 1> {
       for (std::int64_t i = 0; i < n_in; ++i) {
         if (i % kGroup == 0)
           load(model, start, count, i, std::min<std::int64_t>(kGroup, n_in - i), k);
-        this->template tabulate<3, B>(k.x + i % kGroup * C * B, round_up(count, kTableLanes),
-                                      k.table, k.cells);
+        this->template tabulate<Bent ? 3 : 2, B>(k.x + i % kGroup * C * B,
+                                                 round_up(count, kTableLanes), k.table, k.cells);
         const T* w = packed + i * size;
         const Vec r = Out::load(w);
         for (std::int64_t s = 0; s < count; ++s) {
@@ -88,7 +94,8 @@ struct Second : Slim<T, L, 1, 1> {
           load_cell(w, k.cells[s], d);
           T *y = first + s * L, *z = second + s * L;
           Out::store(y, Out::load(y) + polynomial<1>(d, r, at) * at.along(0));
-          Out::store(z, Out::load(z) + polynomial<2>(d, r, at) * (at.along(0) * at.bent(0)));
+          if constexpr (Bent)
+            Out::store(z, Out::load(z) + polynomial<2>(d, r, at) * (at.along(0) * at.bent(0)));
         }
       }
       store_rows(first, model, start, count, p.dh);
@@ -110,6 +117,7 @@ struct Second : Slim<T, L, 1, 1> {
     std::fill_n(moments, (end - begin) * sums, T(0));
     T* h = scratch<T, 2>(4 * B * L + 2 * kGroup * B);
     T *g = h + B * L, *lanes = g + B * L, *columns = lanes + 2 * B * L;
+    T* const targets[2] = {p.dx, p.du};
     const Block k = make_block();
     for (std::int64_t start = 0; start < n; start += B) {
       const std::int64_t count = std::min(B, n - start);
@@ -122,13 +130,16 @@ struct Second : Slim<T, L, 1, 1> {
           this->template tabulate<4, B>(k.x + j * C * B, round_up(count, kTableLanes), k.table,
                                         k.cells);
           const std::int64_t i = group - begin + j;
-          feature(k, count, packed + i * size, h, g, moments + i * sums, lanes);
+          const auto visit =
+              p.v.data
+                  ? (args.want_w ? &Second::feature<true, true> : &Second::feature<true, false>)
+                  : (args.want_w ? &Second::feature<false, true> : &Second::feature<false, false>);
+          (this->*visit)(k, count, packed + i * size, h, g, moments + i * sums, lanes);
           for (int c = 0; c < 2; ++c)
-            for (std::int64_t s = 0; s < count; s += L)
+            for (std::int64_t s = 0; targets[c] && s < count; s += L)
               Out::store(columns + (c * kGroup + j) * B + s,
                          cell_grid.inverse * lane_sums<T, L>(lanes + (c * B + s) * L));
         }
-        T* targets[2] = {p.dx, p.du};
         for (int c = 0; c < 2; ++c)
           if (targets[c])
             store_columns<T, kGroup>(columns + c * kGroup * B, B, count, width,
@@ -138,29 +149,52 @@ struct Second : Slim<T, L, 1, 1> {
     if (args.want_w) this->unpack(model, begin, end, moments);
   }
 
+  template <bool Bent, bool WantW>
   void feature(const Block& k, std::int64_t count, const T* w, const T* h, const T* g, T* sums,
                T* lanes) const {
     const std::int64_t copy = rows * L;
     const Vec r = Out::load(w);
     Vec residual[kCopies] = {};
-    for (int c = 0; c < kCopies; ++c) residual[c] = Out::load(sums + c * copy);
-    for (std::int64_t s = 0; s < count; ++s) {
+    if constexpr (WantW)
+      for (int c = 0; c < kCopies; ++c) residual[c] = Out::load(sums + c * copy);
+    const auto add = [&](std::int64_t s, int c) {
       const Point at{k.table + s};
-      const int c = static_cast<int>(s % kCopies);
       Vec d[kRows];
       load_cell(w, k.cells[s], d);
-      const Vec phi2 = polynomial<2>(d, r, at), hs = Out::load(h + s * L),
-                gs = Out::load(g + s * L);
-      const Vec slope = hs * at.along(0), bend = gs * (at.along(0) * at.bent(0));
-      T* moment = sums + c * copy + (1 + kRows * static_cast<std::int64_t>(k.cells[s])) * L;
-      Out::store(moment + L, Out::load(moment + L) + slope);
-      Out::store(moment + 2 * L, Out::load(moment + 2 * L) + slope * at.v() + bend);
-      Out::store(moment + 3 * L, Out::load(moment + 3 * L) + slope * at.half() + bend * at.v());
-      residual[c] += slope * at.residual(1) + bend * at.residual(2);
-      Out::store(lanes + s * L, slope * phi2 + bend * polynomial<3>(d, r, at));
-      Out::store(lanes + (B + s) * L, hs * polynomial<1>(d, r, at) + at.bent(0) * (gs * phi2));
-    }
-    for (int c = 0; c < kCopies; ++c) Out::store(sums + c * copy, residual[c]);
+      const Vec phi2 = polynomial<2>(d, r, at), hs = Out::load(h + s * L);
+      const Vec slope = hs * at.along(0);
+      Vec bend{}, dx = slope * phi2, du = hs * polynomial<1>(d, r, at);
+      if constexpr (Bent) {
+        const Vec gs = Out::load(g + s * L);
+        bend = gs * (at.along(0) * at.bent(0));
+        dx += bend * polynomial<3>(d, r, at);
+        du += at.bent(0) * (gs * phi2);
+      }
+      Out::store(lanes + s * L, dx);
+      Out::store(lanes + (B + s) * L, du);
+      if constexpr (WantW) {
+        T* moment = sums + c * copy + (1 + kRows * static_cast<std::int64_t>(k.cells[s])) * L;
+        Vec first = Out::load(moment + L) + slope;
+        Vec second = Out::load(moment + 2 * L) + slope * at.v();
+        Vec third = Out::load(moment + 3 * L) + slope * at.half();
+        residual[c] += slope * at.residual(1);
+        if constexpr (Bent) {
+          second += bend;
+          third += bend * at.v();
+          residual[c] += bend * at.residual(2);
+        }
+        Out::store(moment + L, first);
+        Out::store(moment + 2 * L, second);
+        Out::store(moment + 3 * L, third);
+      }
+    };
+    std::int64_t s = 0;
+    for (; s + kCopies <= count; s += kCopies)
+#pragma GCC unroll 4
+      for (int c = 0; c < kCopies; ++c) add(s + c, c);
+    for (int c = 0; s < count; ++s, ++c) add(s, c);
+    if constexpr (WantW)
+      for (int c = 0; c < kCopies; ++c) Out::store(sums + c * copy, residual[c]);
   }
 };
 

@@ -94,6 +94,7 @@ def test_bits_do_not_depend_on_the_number_of_threads():
                     *(x, r, c, b, u, u + 1, g - 1, g, 5, -1.0, 1.0),
                     outputs=True,
                     inputs=True,
+                    along=True,
                     weights=True,
                 )
             )

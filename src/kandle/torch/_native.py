@@ -174,18 +174,18 @@ def takes_second(x: Tensor, n_out: int, degree: int) -> bool:
 
 
 def second(
-    x, r, c, b, u, v, h, g, grid, lo, hi, *, outputs: bool, inputs: bool, weights: bool
+    x, r, c, b, u, v, h, g, grid, lo, hi, *, outputs: bool, inputs: bool, along: bool, weights: bool
 ) -> tuple[Tensor | None, ...]:
     """The gradients of Q = Σ h·u·φ'(x) + g·u·v·φ''(x) in h, g, x, u, r, c and b.
 
     Either of h and v may be None, and its term with it. The first two results are computed with
-    `outputs`, the next two with `inputs`, the last three with `weights`.
+    `outputs`, that in x with `inputs`, that in u with `along`, the last three with `weights`.
     """
     n_out, n_in = c.shape
     n = x.shape[0]
     d_h = x.new_empty(n, n_out) if outputs else None
     d_g = x.new_empty(n, n_out) if outputs and v is not None else None
-    d_x, d_u = (x.new_empty(n, n_in) if inputs else None for _ in range(2))
+    d_x, d_u = (x.new_empty(n, n_in) if wanted else None for wanted in (inputs, along))
     d_r, d_c = (x.new_empty(n_out, n_in) if weights else None for _ in range(2))
     d_b = x.new_empty(b.shape) if weights else None
     operands = [t if t is None else t.contiguous() for t in (x, c if r is None else r, c, b)]

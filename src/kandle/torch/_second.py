@@ -43,8 +43,10 @@ def gradients(
     return _Second.apply(x, r, c, b, g, u, spline, tuple(needed), compose)
 
 
-def _wanted(need_g: bool, need_x: bool, need_weights: Sequence[bool]) -> dict[str, bool]:
-    return {"outputs": need_g, "inputs": need_x, "weights": any(need_weights)}
+def _wanted(needed: Sequence[bool], along: bool) -> dict[str, bool]:
+    """What of `_native.second` is needed, from what is needed of x, r, c, b and g."""
+    weights = needed[1] or needed[2] or needed[3]
+    return {"outputs": needed[4], "inputs": needed[0], "along": along, "weights": weights}
 
 
 class _Second(torch.autograd.Function):
@@ -53,7 +55,7 @@ class _Second(torch.autograd.Function):
         x, r, c, b, g, u, (grid, _, lo, hi), needed, _ = arguments
         d_g, _, d_x, _, d_r, d_c, d_b = _native.second(
             *(x, r, c, b, u, None, g, None, grid, lo, hi),
-            **_wanted(needed[4], needed[0], needed[1:4]),
+            **_wanted(needed, along=False),
         )
         remember(ctx, arguments[:6])
         ctx.options = arguments[6:]
@@ -78,7 +80,7 @@ class _Third(torch.autograd.Function):
         x, r, c, b, g, u, v_x, v_g, (grid, _, lo, hi), needed, _ = arguments
         _, d_g, d_x, d_u, d_r, d_c, d_b = _native.second(
             *(x, r, c, b, u, v_x, v_g, g, grid, lo, hi),
-            **_wanted(needed[4], needed[0] or needed[5], needed[1:4]),
+            **_wanted(needed, along=needed[5]),
         )
         remember(ctx, arguments[:8])
         ctx.options = arguments[8:]
