@@ -176,7 +176,7 @@ struct Jet {
     const std::int64_t component = in_place ? n * n_out : count * pitch;
     T* target = args.y + (model * C * n + samples.begin) * n_out + output;
     T* y = in_place ? target : scratch<T, 1>(C * count * pitch);
-    T* packed = scratch<T, 0>(kGroup * rows * pitch);
+    T* packed = scratch<T, 0>(std::min<std::int64_t>(kGroup, n_in) * rows * pitch);
     alignas(64) T x[kGroup * C * B] = {}, table[C * kMaxTaps * B];
     alignas(64) std::int32_t cells[B];
     const T *source = args.x.at(model) + samples.begin * n_in, *bias = args.bias.at(model) + output;

@@ -66,7 +66,7 @@ struct Slim {
     for (std::int64_t i = begin; i < end; i += kGroup) {
       const Tile part = tile(i, end);
       const std::int64_t size = part.rows * L;
-      T* weights = scratch<T, 4>(kGroup * size);
+      T* weights = scratch<T, 4>(part.features * size);
       load_weights<T, L>(args, model, part, kCubicDegree, weights);
       for (std::int64_t f = 0; f < part.features; ++f, out += rows * L) {
         std::copy_n(weights + f * size, L, out);
@@ -286,7 +286,7 @@ struct Slim {
     const std::int64_t size = rows * L;
     for (std::int64_t i = begin; i < end; i += kGroup) {
       const Tile part = tile(i, end);
-      T* dw = scratch<T, 4>(kGroup * part.rows * L);
+      T* dw = scratch<T, 4>(part.features * part.rows * L);
       for (std::int64_t f = 0; f < part.features; ++f, moments += kCopies * size) {
         for (int k = 1; k < kCopies; ++k)
           for (std::int64_t j = 0; j < size; ++j) moments[j] += moments[k * size + j];
