@@ -48,23 +48,33 @@ struct TapTable {
 
 inline std::int64_t cell_count(const Spline& spline) { return spline.grid + 2 * spline.degree + 1; }
 
-// Where the cells are. Kernels copy it, because a store through a pointer could change what they
-// only refer to, and the compiler would compute it again for every vector.
+// Where the cells are: the position (x - lo) / h + degree is (x - shift) inverse + offset. With
+// lo / h a number of type T the shift is zero, and the position is rounded once; else x - lo is
+// rounded first, which near lo it need not be. Kernels copy it, because a store through a pointer
+// could change what they only refer to, and the compiler would compute it again for every vector.
 template <class T>
 struct Cells {
-  T lo, inverse, degree, count;
+  T shift, inverse, offset, degree, count;
 
   explicit Cells(const Spline& spline)
-      : lo(static_cast<T>(spline.lo)),
+      : shift(0),
         inverse(static_cast<T>(spline.grid / (spline.hi - spline.lo))),
+        offset(static_cast<T>(spline.degree)),
         degree(static_cast<T>(spline.degree)),
-        count(static_cast<T>(spline.grid + 2 * spline.degree)) {}
+        count(static_cast<T>(spline.grid + 2 * spline.degree)) {
+    const double exact = spline.degree - spline.lo * static_cast<double>(inverse);
+    if (static_cast<double>(static_cast<T>(exact)) == exact) {
+      offset = static_cast<T>(exact);
+    } else {
+      shift = static_cast<T>(spline.lo);
+    }
+  }
 };
 
 template <class T, int L>
 struct Located {
   using S = Simd<T, L>;
-  typename S::Vec u;       // position in the cell, [0, 1); NaN where x is not finite
+  typename S::Vec u;       // position in the cell, about [0, 1); NaN where x is not finite
   typename S::Vec poison;  // 0 where x is finite, NaN where it is not
   typename S::IntVec cell;
 };
@@ -73,7 +83,7 @@ template <class T, int L>
 inline Located<T, L> locate(typename Simd<T, L>::Vec x, const Cells<T>& cells) {
   using S = Simd<T, L>;
   Located<T, L> at;
-  const typename S::Vec s = (x - cells.lo) * cells.inverse + cells.degree;
+  const typename S::Vec from = x - cells.shift, s = from * cells.inverse + cells.offset;
   const typename S::IntVec inside =
       (s >= T(0)) & (s < cells.count);  // false for NaN: no cell is out of bounds
   at.poison = x - x;
@@ -83,7 +93,10 @@ inline Located<T, L> locate(typename Simd<T, L>::Vec x, const Cells<T>& cells) {
       at.poison == T(0) ? S::splat(cells.count) : S::splat(cells.degree);
   const typename S::Vec safe = inside ? s : outside;
   at.cell = __builtin_convertvector(safe, typename S::IntVec);
-  at.u = (safe - __builtin_convertvector(at.cell, typename S::Vec)) + at.poison;
+  // Not s - cell: the position in the cell has all its digits, the position s has not. At a knot u
+  // may be 1 or a little less than 0, where the cell's polynomials are the neighbour's too.
+  const typename S::Vec whole = __builtin_convertvector(at.cell, typename S::Vec);
+  at.u = (inside ? from : typename S::Vec{}) * cells.inverse + (cells.offset - whole) + at.poison;
   return at;
 }
 

@@ -10,6 +10,7 @@
 
 #include "active.h"
 #include "kernel.h"
+#include "tasks.h"
 
 namespace kandle {
 namespace {
@@ -59,16 +60,20 @@ Status run_tasks(std::int64_t tasks, std::int64_t threads, const Work& work) {
   return state.out_of_memory ? kNoMemory : kDone;
 }
 
-// Splits `items` (samples or input features) of each model into one range per thread. The kernels
-// sum within a range only, so the ranges change no result.
+// Threads that the work of a call is worth.
+template <class Args>
+std::int64_t worth(const Args& args, std::int64_t threads) {
+  return args.models * args.n * args.n_in * args.n_out < kWorthSharing ? 1 : threads;
+}
+
+// Runs kernel(args, model, begin, end) over all models and items.
 template <class Args, class Kernel>
 Status share(const Args& args, std::int64_t items, std::int64_t threads, Kernel kernel) {
-  if (args.models * args.n * args.n_in * args.n_out < kWorthSharing) threads = 1;
-  const std::int64_t wanted = args.models >= 4 * threads ? 1 : threads;
-  const std::int64_t parts = items < wanted ? (items < 1 ? 1 : items) : wanted;
-  return run_tasks(args.models * parts, threads, [&](std::int64_t task) {
-    const std::int64_t model = task / parts, part = task % parts;
-    kernel(args, model, items * part / parts, items * (part + 1) / parts);
+  threads = worth(args, threads);
+  const Tasks tasks(args.models, items, threads);
+  return run_tasks(tasks.count, threads, [&](std::int64_t task) {
+    const Range range = tasks.range(task);
+    kernel(args, tasks.model(task), range.begin, range.end);
   });
 }
 
@@ -101,7 +106,10 @@ int layer(const T* x, const T* r, const T* c, const T* b, const T* bias, T* y, s
       layer_args(x, r, c, b, models, n, n_in, n_out, batched, grid, degree, lo, hi, residual);
   a.bias = operand(bias, n_out, batched, 4);
   a.y = y;
-  return share(a, n, threads, active<T>().jet_forward);
+  threads = worth(a, threads);
+  const ForwardTasks<T> forward(a, threads);
+  return run_tasks(forward.tasks.count, threads,
+                   [&](std::int64_t task) { forward.run(active<T>(), task); });
 }
 
 // The gradients of sum(g y); dx, or the four others together, may be null.
@@ -117,6 +125,35 @@ int layer_backward(const T* x, const T* r, const T* c, const T* b, const T* g, T
   a.want_x = dx != nullptr, a.want_w = dbias != nullptr;
   a.dx = dx, a.dr = dr, a.dc = dc, a.db = db, a.dbias = dbias;
   return share(a, n_in, threads, active<T>().jet_backward);
+}
+
+// The gradients of Q = sum h u phi' + g u v phi'' of one model with cubic splines and at most
+// kandle_c_few_outputs outputs: dh and dg, then dx and du, then dr, dc and db together may be null.
+template <class T>
+int second(const T* x, const T* r, const T* c, const T* b, const T* u, const T* v, const T* h,
+           const T* g, T* dh, T* dg, T* dx, T* du, T* dr, T* dc, T* db, std::int64_t n,
+           std::int64_t n_in, std::int64_t n_out, std::int64_t grid, double lo, double hi,
+           int residual, std::int64_t threads) {
+  const Kernels<T>& kernels = active<T>();
+  if (!is_spline(grid, 3) || n_out > kernels.few_outputs) return kBadSpline;
+  SecondArgs<T> p{};
+  p.layer = layer_args(x, r, c, b, std::int64_t{1}, n, n_in, n_out, 0, grid, 3, lo, hi, residual);
+  p.layer.want_w = db != nullptr;
+  p.layer.dr = dr, p.layer.dc = dc, p.layer.db = db;
+  p.u = {u, 0}, p.v = {v, 0}, p.h = {h, 0}, p.g = {g, 0};
+  p.dh = dh, p.dg = dg, p.dx = dx, p.du = du;
+  threads = worth(p.layer, threads);
+  const auto run = [&](std::int64_t items, auto kernel) {
+    const Tasks tasks(1, items, threads);
+    return run_tasks(tasks.count, threads, [&](std::int64_t task) {
+      const Range range = tasks.range(task);
+      kernel(p, 0, range.begin, range.end);
+    });
+  };
+  Status status = kDone;
+  if (dh || dg) status = run(n, kernels.second_outputs);
+  if (status == kDone && (dx || du || db)) status = run(n_in, kernels.second_inputs);
+  return status;
 }
 
 // The operand that is null is the one that `out` is the derivative in.
@@ -164,7 +201,16 @@ int trilinear(const T* x, const T* a, const T* w, const T* g, T* out, std::int64
       double lo, double hi, int order, int residual, std::int64_t threads) {                       \
     return kandle::trilinear<T>(x, a, w, g, out, models, n, n_in, n_out, batched, grid, degree,    \
                                 lo, hi, order, residual, threads);                                 \
-  }
+  }                                                                                                \
+  int kandle_c_second_##suffix(const T* x, const T* r, const T* c, const T* b, const T* u,         \
+                               const T* v, const T* h, const T* g, T* dh, T* dg, T* dx, T* du,     \
+                               T* dr, T* dc, T* db, std::int64_t n, std::int64_t n_in,             \
+                               std::int64_t n_out, std::int64_t grid, double lo, double hi,        \
+                               int residual, std::int64_t threads) {                               \
+    return kandle::second<T>(x, r, c, b, u, v, h, g, dh, dg, dx, du, dr, dc, db, n, n_in, n_out,   \
+                             grid, lo, hi, residual, threads);                                     \
+  }                                                                                                \
+  int kandle_c_few_outputs_##suffix() { return kandle::active<T>().few_outputs; }
 
 extern "C" {
 

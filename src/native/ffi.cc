@@ -11,6 +11,7 @@
 #include "check.h"
 #include "kernel.h"
 #include "parallel.h"
+#include "tasks.h"
 
 namespace ffi = xla::ffi;
 
@@ -20,22 +21,29 @@ namespace {
 using In = ffi::AnyBuffer;
 using Out = ffi::Result<ffi::AnyBuffer>;
 
-// Runs work(model, begin, end) over all models and items. Few models are split further, into one
-// range per thread; the ranges change no result.
+// Runs work(0) .. work(tasks - 1).
 template <class Work>
-ffi::Error share(ffi::ThreadPool& pool, std::int64_t models, std::int64_t items, const Work& work) {
-  const std::int64_t threads = std::max<std::int64_t>(1, pool.num_threads());
-  const std::int64_t wanted = models >= 4 * threads ? 1 : threads;
-  const std::int64_t parts = std::max<std::int64_t>(1, std::min(wanted, items));
+ffi::Error run_tasks(ffi::ThreadPool& pool, std::int64_t tasks, const Work& work) {
   try {
-    parallel(pool, models * parts, [&](std::int64_t task) {
-      const std::int64_t model = task / parts, part = task % parts;
-      work(model, items * part / parts, items * (part + 1) / parts);
-    });
+    parallel(pool, tasks, work);
   } catch (const std::bad_alloc&) {
     return {ffi::ErrorCode::kResourceExhausted, "kandle: no memory for a layer's packed weights"};
   }
   return ffi::Error::Success();
+}
+
+std::int64_t thread_count(ffi::ThreadPool& pool) {
+  return std::max<std::int64_t>(1, pool.num_threads());
+}
+
+// Runs work(model, begin, end) over all models and items.
+template <class Work>
+ffi::Error share(ffi::ThreadPool& pool, std::int64_t models, std::int64_t items, const Work& work) {
+  const Tasks tasks(models, items, thread_count(pool));
+  return run_tasks(pool, tasks.count, [&](std::int64_t task) {
+    const Range range = tasks.range(task);
+    work(tasks.model(task), range.begin, range.end);
+  });
 }
 
 // ---- the fused layer ---------------------------------------------------------------------------
@@ -89,10 +97,9 @@ ffi::Error jet_forward(ffi::ThreadPool pool, In x, In r, In c, In b, In bias, Ou
   a.bias = check.operand<T>("bias", bias, models, {a.n_out});
   a.y = check.result<T>("y", *y, models, {1 + a.first + a.second, a.n, a.n_out});
   if (!check.ok()) return check.error();
-  const auto kernel = active<T>().jet_forward;
-  return share(pool, a.models, a.n, [&](std::int64_t model, std::int64_t begin, std::int64_t end) {
-    kernel(a, model, begin, end);
-  });
+  const ForwardTasks<T> forward(a, thread_count(pool));
+  return run_tasks(pool, forward.tasks.count,
+                   [&](std::int64_t task) { forward.run(active<T>(), task); });
 }
 
 // The results that a backward pass was asked for; null where it was not.
@@ -276,6 +283,24 @@ ffi::Error total(ffi::ThreadPool pool, In x, Out y) {
   });
 }
 
+template <class T>
+ffi::Error adam(ffi::ThreadPool pool, In g, In m, In v, In step, Out update, Out m_out, Out v_out,
+                double b1, double b2, double eps, double eps_root) {
+  Check check;
+  AdamArgs<T> a{b1, b2, eps, eps_root};
+  a.models = check.extent<T>("update", *update, 2, 0);
+  a.n = check.extent<T>("update", *update, 2, 1);
+  check.size("g", {a.models, a.n});
+  a.g = check.operand<T>("g", g, a.models, {a.n});
+  a.m = check.operand<T>("m", m, a.models, {a.n});
+  a.v = check.operand<T>("v", v, a.models, {a.n});
+  a.step = check.operand<T>("step", step, a.models, {3});
+  a.update = check.result<T>("update", *update, a.models, {a.n});
+  a.m_out = check.result<T>("m_out", *m_out, a.models, {a.n});
+  a.v_out = check.result<T>("v_out", *v_out, a.models, {a.n});
+  return run<T>(check, pool, a, a.n, active<T>().adam);
+}
+
 // ---- bindings ----------------------------------------------------------------------------------
 
 // A handler of `Ins` arrays and `Outs` results; types, ranks and shapes are checked above.
@@ -314,6 +339,14 @@ auto bind_pair() {
       "other");
 }
 
+auto bind_adam() {
+  return bind<4, 3>()
+      .template Attr<double>("b1")
+      .template Attr<double>("b2")
+      .template Attr<double>("eps")
+      .template Attr<double>("eps_root");
+}
+
 }  // namespace
 }  // namespace kandle
 
@@ -331,6 +364,7 @@ KANDLE_HANDLER(trilinear_w, kandle::bind_trilinear());
 KANDLE_HANDLER(pair_a, kandle::bind_pair());
 KANDLE_HANDLER(pair_w, kandle::bind_pair());
 KANDLE_HANDLER(total, (kandle::bind<1, 1>()));
+KANDLE_HANDLER(adam, kandle::bind_adam());
 
 extern "C" {
 

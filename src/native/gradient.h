@@ -14,10 +14,13 @@ namespace KANDLE_ISA {
 template <class T, int L, int K, int D, int S>
 struct Gradient : Jet<T, L, K, D, S> {
   using Base = Jet<T, L, K, D, S>;
-  using Base::args, Base::degree, Base::taps, Base::rows, Base::n_cells, Base::padded;
+  using Base::args, Base::degree, Base::taps, Base::rows, Base::n_cells, Base::width;
   using Base::C, Base::kOrders, Base::kMaxTaps, Base::kTableLanes, Base::kGroup;
   using typename Base::Out, typename Base::Vec, typename Base::Tab;
   static constexpr std::int64_t B = C == 1 ? 512 : 256;
+  // Vectors of outputs whose sums, or weights, stay in registers.
+  static constexpr int kSums = K == 3 && kRegisters == 32 ? 4 : 2;
+  static constexpr int kWeights = C > 1 ? 1 : kSums;
 
   T centre[4][4];  // kCubic with derivatives in x
 
@@ -31,6 +34,7 @@ struct Gradient : Jet<T, L, K, D, S> {
     const T* g;            // gradients of the block, (C, samples, outputs)
     std::int64_t g_pitch;  // elements from one sample to the next
     std::int64_t g_component;
+    std::int64_t pitch;          // of the rows of weights and of their gradients
     const std::int32_t* sample;  // where the s-th sorted point is among the block's samples
     const T *forward, *phi, *x;  // tables of the points
     std::int64_t begin, end;     // the sorted points of one cell
@@ -38,12 +42,12 @@ struct Gradient : Jet<T, L, K, D, S> {
 
   template <int Chunk>
   void weight_gradient(const Run& run, std::int64_t column, T* residual_row, T* cell) const {
-    constexpr std::int64_t pitch = B;
+    const std::int64_t pitch = run.pitch;
     const int n_taps = K ? K + 2 : taps;
     Vec acc[kMaxTaps][Chunk];
     for (int t = 0; t < n_taps; ++t)
       for (int v = 0; v < Chunk; ++v)
-        acc[t][v] = Out::load((t ? cell + (t - 1) * padded : residual_row) + column + v * L);
+        acc[t][v] = Out::load((t ? cell + (t - 1) * pitch : residual_row) + column + v * L);
     for (std::int64_t s = run.begin; s < run.end; ++s) {
       const T* g = run.g + run.sample[s] * run.g_pitch + column;
 #pragma GCC unroll 5
@@ -52,14 +56,14 @@ struct Gradient : Jet<T, L, K, D, S> {
         for (int v = 0; v < Chunk; ++v) gradient[v] = Out::load(g + c * run.g_component + v * L);
 #pragma GCC unroll 7
         for (int t = 0; t < n_taps; ++t) {
-          const T scale = run.forward[(c * n_taps + t) * pitch + s];
+          const T scale = run.forward[(c * n_taps + t) * B + s];
           for (int v = 0; v < Chunk; ++v) acc[t][v] += scale * gradient[v];
         }
       }
     }
     for (int t = 0; t < n_taps; ++t)
       for (int v = 0; v < Chunk; ++v)
-        Out::store((t ? cell + (t - 1) * padded : residual_row) + column + v * L, acc[t][v]);
+        Out::store((t ? cell + (t - 1) * pitch : residual_row) + column + v * L, acc[t][v]);
   }
 
   // Adds to sums[c] the lanes of the gradient with respect to component c of the s-th point: one
@@ -110,7 +114,7 @@ struct Gradient : Jet<T, L, K, D, S> {
     Vec weight[Chunk][kMaxTaps];
     for (int v = 0; v < Chunk; ++v) {
       const auto tap = [&](int t) {
-        return Out::load((t ? cell + (t - 1) * padded : residual_row) + column + v * L);
+        return Out::load((t ? cell + (t - 1) * run.pitch : residual_row) + column + v * L);
       };
       weight[v][0] = tap(0);
       for (int t = 1; t < n_taps; ++t) {
@@ -165,54 +169,59 @@ struct Gradient : Jet<T, L, K, D, S> {
       order[counters[(kParts - 1) * n_cells + cells[s]]++] = static_cast<std::int32_t>(s);
   }
 
-  // A thread's buffers for one block.
-  struct Block {
-    T *x, *dx;  // columns of a group of features: kGroup x C x B
-    T* sorted;  // components of the sorted points: C x B
-    T *forward, *phi, *q;
-    std::int32_t *cells, *order, *starts;
+  // The sorted points of one feature.
+  struct Points {
+    T *sorted, *forward, *phi;  // components, and the tables of Base::tabulate
+    std::int32_t *order, *starts;
   };
 
-  Block make_block() const {
-    Block k{};
-    k.x = scratch<T, 3>(2 * kGroup * C * B + C * B + (C + kOrders) * kMaxTaps * B + C * B * L);
-    k.dx = k.x + kGroup * C * B;
-    k.sorted = k.dx + kGroup * C * B;
-    k.forward = k.sorted + C * B;
-    k.phi = k.forward + C * kMaxTaps * B;
-    k.q = k.phi + kOrders * kMaxTaps * B;
-    k.cells = scratch<std::int32_t, 4>(2 * B + n_cells + 1);
-    k.order = k.cells + B;
-    k.starts = k.order + B;
-    return k;
+  static constexpr std::int64_t kTables = C * B + (C + kOrders) * kMaxTaps * B;
+
+  Points points(T* tables, std::int32_t* places, std::int64_t slot) const {
+    T* sorted = tables + slot * kTables;
+    std::int32_t* order = places + slot * (B + n_cells + 1);
+    return {sorted, sorted + C * B, sorted + C * B + C * kMaxTaps * B, order, order + B};
   }
 
-  // The gradients of one feature on one block, w and dw being its packed weights and their
-  // gradient; either may be null. Column sums go to dx[c][sample].
-  void sorted_feature(const Block& k, Run& run, const T* x, std::int64_t count, const T* w, T* dw,
-                      T* dx) const {
-    const std::int64_t whole = round_up(count, kTableLanes), vectors = padded / L;
+  // Sorts the points of a block, x[c][s], and tabulates them.
+  void prepare(const T* x, std::int64_t count, std::int32_t* cells, const Points& p) const {
+    const std::int64_t whole = round_up(count, kTableLanes);
     for (std::int64_t s = 0; s < whole; s += kTableLanes)
-      Base::store_cells(locate<T, kTableLanes>(Tab::load(x + s), this->cell_grid), k.cells + s);
-    sort_cells(k.cells, count, k.starts, k.order);
-    for (int c = 0; c < C; ++c)
-      for (std::int64_t s = 0; s < count; ++s) k.sorted[c * B + s] = x[c * B + k.order[s]];
-    this->template tabulate<true>(k.sorted, whole, B, k.forward, k.phi, nullptr);
-    run.x = k.sorted;
+      Base::store_cells(locate<T, kTableLanes>(Tab::load(x + s), this->cell_grid), cells + s);
+    sort_cells(cells, count, p.starts, p.order);
+    for (int c = 0; c < C; ++c) {
+      for (std::int64_t s = 0; s < count; ++s) p.sorted[c * B + s] = x[c * B + p.order[s]];
+      std::fill(p.sorted + c * B + count, p.sorted + c * B + whole, T(0));
+    }
+    this->template tabulate<true>(p.sorted, whole, B, p.forward, p.phi, nullptr);
+  }
+
+  // The gradients of one feature on one block and one tile, w and dw being its packed weights and
+  // their gradient; either may be null. Column sums are stored in dx[c][sample] or, with `add`,
+  // added to them.
+  void feature(const Points& p, Run& run, std::int64_t count, const T* w, T* dw, T* q, T* dx,
+               bool add) const {
+    run.forward = p.forward, run.phi = p.phi, run.x = p.sorted, run.sample = p.order;
     for (std::int64_t j = 0; j < n_cells; ++j) {
-      run.begin = k.starts[j], run.end = k.starts[j + 1];
+      run.begin = p.starts[j], run.end = p.starts[j + 1];
       if (run.begin == run.end) continue;
-      const std::int64_t cell = (1 + j) * padded;
+      const std::int64_t cell = (1 + j) * run.pitch;
       if (dw) {
-        std::int64_t v = 0;
-        for (; v + 2 <= vectors; v += 2) weight_gradient<2>(run, v * L, dw, dw + cell);
-        for (; v < vectors; ++v) weight_gradient<1>(run, v * L, dw, dw + cell);
+        std::int64_t o = 0;
+        for (; o + kSums * L <= run.pitch; o += kSums * L)
+          weight_gradient<kSums>(run, o, dw, dw + cell);
+        if constexpr (kSums > 2)
+          for (; o + 2 * L <= run.pitch; o += 2 * L) weight_gradient<2>(run, o, dw, dw + cell);
+        for (; o < run.pitch; o += L) weight_gradient<1>(run, o, dw, dw + cell);
       }
       if (w) {
-        std::int64_t v = 0;
-        if constexpr (C == 1)
-          for (; v + 2 <= vectors; v += 2) input_gradient<2>(run, v * L, w, w + cell, k.q, v == 0);
-        for (; v < vectors; ++v) input_gradient<1>(run, v * L, w, w + cell, k.q, v == 0);
+        std::int64_t o = 0;
+        for (; o + kWeights * L <= run.pitch; o += kWeights * L)
+          input_gradient<kWeights>(run, o, w, w + cell, q, o == 0);
+        if constexpr (kWeights > 2)
+          for (; o + 2 * L <= run.pitch; o += 2 * L)
+            input_gradient<2>(run, o, w, w + cell, q, o == 0);
+        for (; o < run.pitch; o += L) input_gradient<1>(run, o, w, w + cell, q, o == 0);
       }
     }
     if (!w) return;
@@ -220,64 +229,86 @@ struct Gradient : Jet<T, L, K, D, S> {
       for (std::int64_t s = 0; s < count; s += L) {
         // The block is a multiple of L long; sums past `count` are of stale lanes and are not
         // written.
-        const Vec sums = lane_sums<T, L>(k.q + (c * B + s) * L);
+        const Vec sums = lane_sums<T, L>(q + (c * B + s) * L);
         const std::int64_t left = std::min<std::int64_t>(L, count - s);
-        for (std::int64_t l = 0; l < left; ++l) dx[c * B + k.order[s + l]] = sums[l];
+        for (std::int64_t l = 0; l < left; ++l) {
+          T& out = dx[c * B + p.order[s + l]];
+          out = add ? out + sums[l] : sums[l];
+        }
       }
   }
 
   void backward(std::int64_t model, std::int64_t begin, std::int64_t end) const {
-    const std::int64_t n_in = args.n_in, n_out = args.n_out, n = args.n;
+    if (args.n_out == 0 && args.want_x && begin == 0)
+      std::fill_n(args.dx + model * C * args.n * args.n_in, C * args.n * args.n_in, T(0));
+    for (std::int64_t i = begin; i < end; i += kGroup)
+      group(model, i, std::min<std::int64_t>(i + kGroup, end));
+    if (args.want_w && begin == 0) store_bias_gradient<T, L>(args, model);
+  }
+
+  // The gradients of up to kGroup features.
+  void group(std::int64_t model, std::int64_t begin, std::int64_t end) const {
+    const std::int64_t n_out = args.n_out, n = args.n, features = end - begin;
     const bool want_x = args.want_x, want_w = args.want_w;
-    const std::int64_t feature = rows * padded, features = end - begin;
-    const T *source = args.x.at(model), *gradients = args.g.at(model);
-    T* packed = scratch<T, 0>(want_x ? features * feature : 0);
-    if (want_x)
-      for (std::int64_t i = begin; i < end; ++i)
-        this->pack(model, i, packed + (i - begin) * feature);
-    T* dw = scratch<T, 1>(want_w ? features * feature : 0);
-    if (want_w) std::fill(dw, dw + features * feature, T(0));
-    T* copies = padded == n_out ? nullptr : scratch<T, 2>(C * B * padded);
-    const Block k = make_block();
-    for (std::int64_t start = 0; start < n; start += B) {
-      const std::int64_t count = std::min(B, n - start);
-      Run run{};
-      run.forward = k.forward, run.phi = k.phi, run.sample = k.order;
-      run.g = gradients + start * n_out, run.g_pitch = n_out, run.g_component = n * n_out;
-      if (copies) {
-        for (int c = 0; c < C; ++c)
-          for (std::int64_t s = 0; s < count; ++s) {
-            const T* row = gradients + (c * n + start + s) * n_out;
-            T* out = copies + (c * B + s) * padded;
-            for (std::int64_t o = 0; o < padded; ++o) out[o] = o < n_out ? row[o] : T(0);
-          }
-        run.g = copies, run.g_pitch = padded, run.g_component = B * padded;
-      }
-      for (std::int64_t group = begin; group < end; group += kGroup) {
-        const std::int64_t width = std::min<std::int64_t>(kGroup, end - group);
-        for (int c = 0; c < C; ++c)
-          load_columns<T, kGroup>(source + (c * n + start) * n_in + group, n_in, count, width,
-                                  k.x + c * B, C * B);
-        for (std::int64_t j = 0; j < width; ++j) {
-          const std::int64_t i = group - begin + j;
-          const T* w = want_x ? packed + i * feature : nullptr;
-          T* sum = want_w ? dw + i * feature : nullptr;
-          const T* x = k.x + j * C * B;
-          T* dx = k.dx + j * C * B;
-          sorted_feature(k, run, x, count, w, sum, dx);
+    const std::int64_t most = rows * round_up(std::min(width, n_out), L);
+    T* packed = scratch<T, 0>(want_x ? features * most : 0);
+    T* dw = scratch<T, 1>(want_w ? features * most : 0);
+    T* x = scratch<T, 3>(2 * kGroup * C * B + C * B * L);
+    T *dx = x + kGroup * C * B, *q = dx + kGroup * C * B;
+    // Few rows are sorted once for all tiles of outputs.
+    const std::int64_t slots = n <= B && n_out > width ? features : 1;
+    T* tables = scratch<T, 4>(slots * kTables);
+    std::int32_t* cells = scratch<std::int32_t, 4>(B + slots * (B + n_cells + 1));
+    for (std::int64_t o = 0; o < n_out; o += width) {
+      const Tile tile = this->tile(begin, end, o, n_out);
+      const std::int64_t size = rows * tile.pitch;
+      if (want_x) load_weights<T, L>(args, model, tile, degree, packed);
+      if (want_w) std::fill(dw, dw + features * size, T(0));
+      for (std::int64_t start = 0; start < n; start += B) {
+        const std::int64_t count = std::min(B, n - start);
+        Run run{};
+        run.pitch = tile.pitch;
+        load_gradients(model, start, count, tile, run);
+        if (slots == 1 || o == 0) turn(args.x.at(model), start, count, tile, x);
+        if (want_x && o > 0) turn(args.dx + model * C * n * args.n_in, start, count, tile, dx);
+        for (std::int64_t f = 0; f < features; ++f) {
+          const Points p = points(tables, cells + B, slots == 1 ? 0 : f);
+          if (slots == 1 || o == 0) prepare(x + f * C * B, count, cells, p);
+          feature(p, run, count, want_x ? packed + f * size : nullptr,
+                  want_w ? dw + f * size : nullptr, q, dx + f * C * B, o > 0);
         }
         if (want_x)
           for (int c = 0; c < C; ++c)
-            store_columns<T, kGroup>(k.dx + c * B, C * B, count, width,
-                                     args.dx + ((model * C + c) * n + start) * n_in + group, n_in);
+            store_columns<T, kGroup>(dx + c * B, C * B, count, features,
+                                     args.dx + ((model * C + c) * n + start) * args.n_in + begin,
+                                     args.n_in);
       }
+      if (want_w) store_gradients<T, L>(args, model, tile, degree, dw);
     }
-    if (!want_w) return;
-    for (std::int64_t i = 0; i < features; ++i) {
-      const T* sum = dw + i * feature;
-      store_gradients(args, model, begin + i, degree, padded, sum, sum + padded);
-    }
-    if (begin == 0) store_bias_gradient<T, L>(args, model);
+  }
+
+  // The columns of a tile's features in a block of samples of an array (C, n, n_in).
+  void turn(const T* source, std::int64_t start, std::int64_t count, const Tile& tile,
+            T* columns) const {
+    for (int c = 0; c < C; ++c)
+      load_columns<T, kGroup>(source + (c * args.n + start) * args.n_in + tile.feature, args.n_in,
+                              count, tile.features, columns + c * B, C * B);
+  }
+
+  // The gradients of a tile's outputs, copied only where they do not fill whole vectors.
+  void load_gradients(std::int64_t model, std::int64_t start, std::int64_t count, const Tile& tile,
+                      Run& run) const {
+    const std::int64_t n = args.n, n_out = args.n_out, pitch = tile.pitch;
+    const T* g = args.g.at(model) + start * n_out + tile.output;
+    run.g = g, run.g_pitch = n_out, run.g_component = n * n_out;
+    if (tile.outputs == pitch) return;
+    T* copies = scratch<T, 2>(C * B * pitch);
+    for (int c = 0; c < C; ++c)
+      for (std::int64_t s = 0; s < count; ++s) {
+        T* out = copies + (c * B + s) * pitch;
+        std::fill(std::copy_n(g + (c * n + s) * n_out, tile.outputs, out), out + pitch, T(0));
+      }
+    run.g = copies, run.g_pitch = pitch, run.g_component = B * pitch;
   }
 };
 

@@ -1,8 +1,10 @@
 // The fused layer forward: its value and derivative components.
 //
-// The input feature is the outer loop over a block of samples: the block's outputs and the
-// feature's weights stay in the first-level cache. Inputs are turned a few features at a time, so
-// that a feature's samples are contiguous.
+// Weights are packed tile by tile, some features and outputs at a time, and a tile meets all
+// samples of a strip before the next one is packed: few rows and wide layers then read their
+// weights once. Within a tile the input feature is the outer loop over a block of samples: the
+// block's outputs and the feature's weights stay in the first-level cache. Inputs are turned a few
+// features at a time, so that a feature's samples are contiguous.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +23,10 @@ struct Jet {
   static constexpr int kOrders = 1 + (D > 0) + (S > 0);  // orders of phi that the forward pass uses
   static constexpr int kMaxTaps = (K ? K : kMaxDegree) + 2;
   static constexpr int kTableLanes = kLanes<T>;
-  static constexpr int kGroup = kTableLanes;  // features that are turned together
+  static constexpr int kGroup = kTileFeatures<T>;  // features that are turned together
   static constexpr std::int64_t kForwardBlock = C == 1 ? 128 : 32;
+  // Samples that share one packing of the weights, and bytes of packed weights.
+  static constexpr std::int64_t kStrip = 2048 / C, kTileBytes = std::int64_t{1} << 19;
   using Out = Simd<T, L>;
   using Vec = typename Out::Vec;
   using Tab = Simd<T, kTableLanes>;
@@ -35,7 +39,7 @@ struct Jet {
   const std::int64_t
       rows;  // of a feature's packed weights: the residual's, then padded coefficients
   const std::int64_t n_cells;
-  const std::int64_t padded;  // n_out rounded up to whole vectors, at least one
+  const std::int64_t width;  // outputs of a tile, whole vectors of them
   std::array<TapTable<T>, kOrders + 1> tables;
 
   explicit Jet(const JetArgs<T>& a)
@@ -45,7 +49,7 @@ struct Jet {
         taps(degree + 2),
         rows(2 + a.spline.grid + 3 * degree),
         n_cells(cell_count(a.spline)),
-        padded(round_up(std::max<std::int64_t>(a.n_out, 1), L)),
+        width(tile_width(a.n_out, rows)),
         tables(make_tables(a.spline, std::make_index_sequence<kOrders + 1>{})) {}
 
   template <std::size_t... I>
@@ -54,9 +58,21 @@ struct Jet {
     return {TapTable<T>(s, static_cast<int>(I))...};
   }
 
-  // A feature's weights as (rows, padded): r, then c b between rows of zeros.
-  void pack(std::int64_t model, std::int64_t i, T* out) const {
-    load_weights(args, model, i, degree, rows - 1, padded, out, out + padded);
+  static std::int64_t tile_width(std::int64_t n_out, std::int64_t rows) {
+    constexpr std::int64_t kLeast = 64, kMost = 256;
+    const std::int64_t fitting =
+        kTileBytes / (kGroup * rows * static_cast<std::int64_t>(sizeof(T))) / kLeast * kLeast;
+    return std::min(std::clamp(fitting, kLeast, kMost),
+                    round_up(std::max<std::int64_t>(n_out, 1), L));
+  }
+
+  // The tile of up to kGroup features from `feature` on and `width` outputs from `output` on.
+  Tile tile(std::int64_t feature, std::int64_t last_feature, std::int64_t output,
+            std::int64_t last_output) const {
+    const std::int64_t outputs = std::min(width, last_output - output);
+    return {feature, std::min<std::int64_t>(kGroup, last_feature - feature),
+            output,  outputs,
+            rows,    round_up(outputs, L)};
   }
 
   // x[c][s] holds the components of `count` points; coefficients of the forward sums go to
@@ -114,24 +130,24 @@ struct Jet {
     std::memcpy(out, &narrow, sizeof narrow);
   }
 
+  // Adds one feature to Chunk vectors of outputs; `pitch` is that of the rows of weights.
   template <int Chunk>
-  void accumulate(const T* w, const T* table, const std::int32_t* cells, std::int64_t count,
-                  std::int64_t column, T* y, std::int64_t component) const {
-    constexpr std::int64_t pitch = kForwardBlock;
+  void accumulate(const T* w, std::int64_t pitch, const T* table, const std::int32_t* cells,
+                  std::int64_t count, T* y, std::int64_t y_pitch, std::int64_t component) const {
     const int n_taps = K ? K + 2 : taps;
     for (std::int64_t s = 0; s < count; ++s) {
-      const T* cell = w + (1 + cells[s]) * padded + column;
-      T* out = y + s * padded + column;
+      const T* cell = w + (1 + cells[s]) * pitch;
+      T* out = y + s * y_pitch;
       Vec acc[C][Chunk];
       for (int c = 0; c < C; ++c)
         for (int v = 0; v < Chunk; ++v) acc[c][v] = Out::load(out + c * component + v * L);
 #pragma GCC unroll 7
       for (int t = 0; t < n_taps; ++t) {
-        const T* row = t ? cell + (t - 1) * padded : w + column;
+        const T* row = t ? cell + (t - 1) * pitch : w;
         Vec weight[Chunk];
         for (int v = 0; v < Chunk; ++v) weight[v] = Out::load(row + v * L);
         for (int c = 0; c < C; ++c) {
-          const T scale = table[(c * n_taps + t) * pitch + s];
+          const T scale = table[(c * n_taps + t) * kForwardBlock + s];
           for (int v = 0; v < Chunk; ++v) acc[c][v] += scale * weight[v];
         }
       }
@@ -140,50 +156,66 @@ struct Jet {
     }
   }
 
-  void forward(std::int64_t model, std::int64_t begin, std::int64_t end) const {
+  void forward(std::int64_t model, Range samples, Range outputs) const {
+    for (std::int64_t start = samples.begin; start < samples.end; start += kStrip)
+      for (std::int64_t o = outputs.begin; o < outputs.end; o += width)
+        strip(model, {start, std::min(start + kStrip, samples.end)}, o, outputs.end);
+  }
+
+  // The outputs of one tile, from all features, at some samples.
+  void strip(std::int64_t model, Range samples, std::int64_t output,
+             std::int64_t last_output) const {
     constexpr std::int64_t B = kForwardBlock;
-    const std::int64_t n_in = args.n_in, n_out = args.n_out, n = args.n, vectors = padded / L;
-    T* packed = scratch<T, 0>(n_in * rows * padded);
-    for (std::int64_t i = 0; i < n_in; ++i) pack(model, i, packed + i * rows * padded);
-    // Whole vectors of outputs are summed where they belong, others in a block of padded rows.
-    const bool in_place = padded == n_out;
-    T* block = in_place ? nullptr : scratch<T, 1>(C * B * padded);
-    const std::int64_t component = in_place ? n * n_out : B * padded;
+    const std::int64_t n_in = args.n_in, n_out = args.n_out, n = args.n;
+    const std::int64_t pitch = tile(0, n_in, output, last_output).pitch;
+    const std::int64_t n_tile = std::min(width, last_output - output);
+    const std::int64_t count = samples.end - samples.begin;
+    // Whole vectors of outputs are summed where they belong, others in rows of whole vectors.
+    const bool in_place = pitch == n_tile;
+    const std::int64_t y_pitch = in_place ? n_out : pitch;
+    const std::int64_t component = in_place ? n * n_out : count * pitch;
+    T* target = args.y + (model * C * n + samples.begin) * n_out + output;
+    T* y = in_place ? target : scratch<T, 1>(C * count * pitch);
+    T* packed = scratch<T, 0>(std::min<std::int64_t>(kGroup, n_in) * rows * pitch);
     alignas(64) T x[kGroup * C * B] = {}, table[C * kMaxTaps * B];
     alignas(64) std::int32_t cells[B];
-    const T* source = args.x.at(model);
-    T* bias = scratch<T, 2>(padded);
-    std::fill(std::copy_n(args.bias.at(model), n_out, bias), bias + padded, T(0));
-    T* target = args.y + model * C * n * n_out;
-    constexpr int kWide = C == 1 ? 4 : 2;
-    for (std::int64_t start = begin; start < end; start += B) {
-      const std::int64_t count = std::min(B, end - start), whole = round_up(count, kTableLanes);
-      T* y = in_place ? target + start * n_out : block;
+    const T *source = args.x.at(model) + samples.begin * n_in, *bias = args.bias.at(model) + output;
+    for (std::int64_t s = 0; s < count; ++s) std::copy_n(bias, n_tile, y + s * y_pitch);
+    for (int c = 1; c < C; ++c)
       for (std::int64_t s = 0; s < count; ++s)
-        for (std::int64_t v = 0; v < vectors; ++v)
-          Out::store(y + s * padded + v * L, Out::load(bias + v * L));
-      for (int c = 1; c < C; ++c) std::fill_n(y + c * component, count * padded, T(0));
-      for (std::int64_t i = 0; i < n_in; ++i) {
-        const std::int64_t inner = i % kGroup;
-        if (inner == 0)
-          for (int c = 0; c < C; ++c)
-            load_columns<T, kGroup>(source + (c * n + start) * n_in + i, n_in, count,
-                                    std::min<std::int64_t>(kGroup, n_in - i), x + c * B, C * B);
-        tabulate<false>(x + inner * C * B, whole, B, table, nullptr, cells);
-        const T* w = packed + i * rows * padded;
-        std::int64_t v = 0;
-        for (; v + kWide <= vectors; v += kWide)
-          accumulate<kWide>(w, table, cells, count, v * L, y, component);
-        if constexpr (kWide > 2)
-          for (; v + 2 <= vectors; v += 2)
-            accumulate<2>(w, table, cells, count, v * L, y, component);
-        for (; v < vectors; ++v) accumulate<1>(w, table, cells, count, v * L, y, component);
-      }
-      if (!in_place)
+        std::fill_n(y + c * component + s * y_pitch, n_tile, T(0));
+    for (std::int64_t i = 0; i < n_in; i += kGroup) {
+      const Tile part = tile(i, n_in, output, last_output);
+      load_weights<T, L>(args, model, part, degree, packed);
+      for (std::int64_t start = 0; start < count; start += B) {
+        const std::int64_t points = std::min(B, count - start);
         for (int c = 0; c < C; ++c)
-          for (std::int64_t s = 0; s < count; ++s)
-            std::copy_n(y + (c * B + s) * padded, n_out, target + (c * n + start + s) * n_out);
+          load_columns<T, kGroup>(source + (c * n + start) * n_in + i, n_in, points, part.features,
+                                  x + c * B, C * B);
+        for (std::int64_t f = 0; f < part.features; ++f) {
+          tabulate<false>(x + f * C * B, round_up(points, kTableLanes), B, table, nullptr, cells);
+          add_feature(packed + f * rows * pitch, pitch, table, cells, points, y + start * y_pitch,
+                      y_pitch, component);
+        }
+      }
     }
+    if (!in_place)
+      for (int c = 0; c < C; ++c)
+        for (std::int64_t s = 0; s < count; ++s)
+          std::copy_n(y + c * component + s * pitch, n_tile, target + (c * n + s) * n_out);
+  }
+
+  void add_feature(const T* w, std::int64_t pitch, const T* table, const std::int32_t* cells,
+                   std::int64_t count, T* y, std::int64_t y_pitch, std::int64_t component) const {
+    constexpr int kWide = C == 1 ? 4 : 2;
+    std::int64_t o = 0;
+    const auto chunks = [&](auto size) {
+      for (; o + size() * L <= pitch; o += size() * L)
+        accumulate<size()>(w + o, pitch, table, cells, count, y + o, y_pitch, component);
+    };
+    chunks(std::integral_constant<int, kWide>{});
+    if constexpr (kWide > 2) chunks(std::integral_constant<int, 2>{});
+    chunks(std::integral_constant<int, 1>{});
   }
 };
 

@@ -5,9 +5,11 @@
 #include <iterator>
 #include <type_traits>
 
+#include "adam.h"
 #include "general.h"
 #include "gradient.h"
 #include "narrow.h"
+#include "second.h"
 #include "slim.h"
 #include "trilinear.h"
 
@@ -43,8 +45,8 @@ void dispatch(const JetArgs<T>& a, const Work& work) {
 }
 
 template <class T>
-void jet_forward(const JetArgs<T>& a, std::int64_t model, std::int64_t begin, std::int64_t end) {
-  dispatch(a, [&](const auto& jet) { jet.forward(model, begin, end); });
+void jet_forward(const JetArgs<T>& a, std::int64_t model, Range samples, Range outputs) {
+  dispatch(a, [&](const auto& jet) { jet.forward(model, samples, outputs); });
 }
 
 template <class T>
@@ -54,8 +56,9 @@ void jet_backward(const JetArgs<T>& a, std::int64_t model, std::int64_t begin, s
 
 template <class T>
 constexpr Kernels<T> kernels() {
-  return {jet_forward<T>, jet_backward<T>, trilinear_y<T>, trilinear_a<T>,
-          trilinear_w<T>, pair_a<T>,       pair_w<T>,      total<T>};
+  return {jet_forward<T>, jet_backward<T>,   trilinear_y<T>,   trilinear_a<T>,
+          trilinear_w<T>, pair_a<T>,         pair_w<T>,        total<T>,
+          kLanes<T>,      second_outputs<T>, second_inputs<T>, adam<T>};
 }
 
 // Twelve independent chains of fused multiply-adds, enough to hide the latency of each; the best of

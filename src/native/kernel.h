@@ -58,6 +58,15 @@ struct JetArgs {
   T *dx, *dr, *dc, *db, *dbias;  // null where not wanted
 };
 
+// Q = sum h[n,o] u[n,i] phi'(x[n,i]) + g[n,o] u[n,i] v[n,i] phi''(x[n,i]) of a layer of cubics,
+// differentiated in everything but v; its weights, and their gradients, are those of `layer`.
+template <class T>
+struct SecondArgs {
+  JetArgs<T> layer;
+  Operand<T> u, v, h, g;  // v, and with it g, or h may be missing
+  T *dh, *dg, *dx, *du;   // null where not wanted
+};
+
 // F = sum a[n,i] W[i,m,o] g[n,o] B_m^(order)(x[n,i]), differentiated in g, a or W.
 
 template <class T>
@@ -81,11 +90,27 @@ struct PairArgs {
   T* out;
 };
 
-// A range is of samples or of input features: sums never cross two ranges, so results do not depend
-// on how many threads share the work.
+// Adam: m' = (1 - b1) g + b1 m, v' = (1 - b2) g^2 + b2 v and the update
+// -rate (m' / first) / (sqrt(v' / second + eps_root) + eps), for (models, n) elements.
+template <class T>
+struct AdamArgs {
+  double b1, b2, eps, eps_root;
+  std::int64_t models, n;
+  Operand<T> g, m, v;
+  Operand<T> step;  // (models, 3): rate, and the bias corrections `first` and `second`
+  T *update, *m_out, *v_out;
+};
+
+struct Range {
+  std::int64_t begin, end;
+};
+
+// A range is of samples, outputs or input features: sums never cross two ranges, so results do not
+// depend on how many threads share the work. Layers of fewer outputs than ForwardTasks splits
+// compute all of them whatever the range.
 template <class T>
 struct Kernels {
-  void (*jet_forward)(const JetArgs<T>&, std::int64_t model, std::int64_t begin, std::int64_t end);
+  void (*jet_forward)(const JetArgs<T>&, std::int64_t model, Range samples, Range outputs);
   void (*jet_backward)(const JetArgs<T>&, std::int64_t model, std::int64_t begin, std::int64_t end);
   void (*trilinear_y)(const TrilinearArgs<T>&, std::int64_t model, std::int64_t begin,
                       std::int64_t end);
@@ -96,6 +121,12 @@ struct Kernels {
   void (*pair_a)(const PairArgs<T>&, std::int64_t model, std::int64_t begin, std::int64_t end);
   void (*pair_w)(const PairArgs<T>&, std::int64_t model, std::int64_t begin, std::int64_t end);
   void (*total)(const T* x, std::int64_t n, T* out, std::int64_t begin, std::int64_t end);
+  int few_outputs;  // that second_outputs and second_inputs take at most
+  void (*second_outputs)(const SecondArgs<T>&, std::int64_t model, std::int64_t begin,
+                         std::int64_t end);
+  void (*second_inputs)(const SecondArgs<T>&, std::int64_t model, std::int64_t begin,
+                        std::int64_t end);
+  void (*adam)(const AdamArgs<T>&, std::int64_t model, std::int64_t begin, std::int64_t end);
 };
 
 struct KernelTable {

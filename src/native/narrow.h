@@ -15,23 +15,65 @@
 namespace kandle {
 namespace KANDLE_ISA {
 
+namespace detail {
+
+// Element i of the result is element (i mod 4) of `pattern`, in the quarter that i is in; 4 and
+// more stand for elements of the second vector.
+template <class T, int L, int P0, int P1, int P2, int P3, int... I>
+inline typename Simd<T, L>::Vec shuffle_quarters(typename Simd<T, L>::Vec a,
+                                                 typename Simd<T, L>::Vec b,
+                                                 std::integer_sequence<int, I...>) {
+  constexpr int pattern[4] = {P0, P1, P2, P3};
+  return __builtin_shufflevector(
+      a, b, (I / 4 * 4 + pattern[I % 4] % 4 + (pattern[I % 4] < 4 ? 0 : L))...);
+}
+
+// Turns the squares of four that four vectors consist of.
+template <class T, int L>
+inline void turn_quarters(typename Simd<T, L>::Vec* v) {
+  constexpr auto lanes = std::make_integer_sequence<int, L>{};
+  const auto t0 = shuffle_quarters<T, L, 0, 4, 1, 5>(v[0], v[1], lanes);
+  const auto t1 = shuffle_quarters<T, L, 2, 6, 3, 7>(v[0], v[1], lanes);
+  const auto t2 = shuffle_quarters<T, L, 0, 4, 1, 5>(v[2], v[3], lanes);
+  const auto t3 = shuffle_quarters<T, L, 2, 6, 3, 7>(v[2], v[3], lanes);
+  v[0] = shuffle_quarters<T, L, 0, 1, 4, 5>(t0, t2, lanes);
+  v[1] = shuffle_quarters<T, L, 2, 3, 6, 7>(t0, t2, lanes);
+  v[2] = shuffle_quarters<T, L, 0, 1, 4, 5>(t1, t3, lanes);
+  v[3] = shuffle_quarters<T, L, 2, 3, 6, 7>(t1, t3, lanes);
+}
+
+// Rows 0, 4, 8, .. of four numbers each as one vector.
+template <class T, int L, int... I>
+inline typename Simd<T, L>::Vec join(typename Simd<T, L / 2>::Vec a, typename Simd<T, L / 2>::Vec b,
+                                     std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(a, b, I...);
+}
+
+template <class T, int L>
+inline typename Simd<T, L>::Vec every_fourth_row(const T* base, const std::int32_t* cells) {
+  if constexpr (L == 4) {
+    return Simd<T, 4>::load(base + 4 * static_cast<std::int64_t>(cells[0]));
+  } else {
+    return join<T, L>(every_fourth_row<T, L / 2>(base, cells),
+                      every_fourth_row<T, L / 2>(base, cells + L / 2),
+                      std::make_integer_sequence<int, L>{});
+  }
+}
+
+template <class T, int L, int Quarter>
+inline typename Simd<T, 4>::Vec quarter(typename Simd<T, L>::Vec v) {
+  constexpr int first = 4 * Quarter;
+  return __builtin_shufflevector(v, v, first, first + 1, first + 2, first + 3);
+}
+
+}  // namespace detail
+
 // A 4 x L transpose: lane l of out[t] is rows[l][t].
 template <class T, int L>
 inline void gather_rows(const T* base, const std::int32_t* cells, typename Simd<T, L>::Vec* out) {
-  using Four = Simd<T, 4>;
-  if constexpr (L == 8) {
-    typename Simd<T, 8>::Vec c[4];
-    for (int j = 0; j < 4; ++j)
-      c[j] = __builtin_shufflevector(Four::load(base + 4 * cells[j]),
-                                     Four::load(base + 4 * cells[j + 4]), 0, 1, 2, 3, 4, 5, 6, 7);
-    const auto t0 = __builtin_shufflevector(c[0], c[1], 0, 8, 1, 9, 4, 12, 5, 13);
-    const auto t1 = __builtin_shufflevector(c[0], c[1], 2, 10, 3, 11, 6, 14, 7, 15);
-    const auto t2 = __builtin_shufflevector(c[2], c[3], 0, 8, 1, 9, 4, 12, 5, 13);
-    const auto t3 = __builtin_shufflevector(c[2], c[3], 2, 10, 3, 11, 6, 14, 7, 15);
-    out[0] = __builtin_shufflevector(t0, t2, 0, 1, 8, 9, 4, 5, 12, 13);
-    out[1] = __builtin_shufflevector(t0, t2, 2, 3, 10, 11, 6, 7, 14, 15);
-    out[2] = __builtin_shufflevector(t1, t3, 0, 1, 8, 9, 4, 5, 12, 13);
-    out[3] = __builtin_shufflevector(t1, t3, 2, 3, 10, 11, 6, 7, 14, 15);
+  if constexpr (L >= 4) {
+    for (int j = 0; j < 4; ++j) out[j] = detail::every_fourth_row<T, L>(base, cells + j);
+    detail::turn_quarters<T, L>(out);
   } else {
     for (int l = 0; l < L; ++l)
       for (int t = 0; t < 4; ++t) out[t][l] = base[4 * static_cast<std::int64_t>(cells[l]) + t];
@@ -40,27 +82,18 @@ inline void gather_rows(const T* base, const std::int32_t* cells, typename Simd<
 
 // Adds lane l of in[t] to sums[cells[l]][t]. Lane l has the copy of the sums numbered l mod
 // `Copies`, so that points of one cell which follow each other do not wait for each other.
-template <class T, int L, int Copies>
-inline void scatter_rows(const typename Simd<T, L>::Vec* in, const std::int32_t* cells,
-                         std::int64_t copy, T* sums) {
+template <class T, int L, int Copies, int Quarter = 0>
+inline void scatter_rows(typename Simd<T, L>::Vec* in, const std::int32_t* cells, std::int64_t copy,
+                         T* sums) {
   using Four = Simd<T, 4>;
-  if constexpr (L == 8) {
-    const auto t0 = __builtin_shufflevector(in[0], in[1], 0, 8, 1, 9, 4, 12, 5, 13);
-    const auto t1 = __builtin_shufflevector(in[0], in[1], 2, 10, 3, 11, 6, 14, 7, 15);
-    const auto t2 = __builtin_shufflevector(in[2], in[3], 0, 8, 1, 9, 4, 12, 5, 13);
-    const auto t3 = __builtin_shufflevector(in[2], in[3], 2, 10, 3, 11, 6, 14, 7, 15);
-    const typename Simd<T, 8>::Vec c[4] = {
-        __builtin_shufflevector(t0, t2, 0, 1, 8, 9, 4, 5, 12, 13),
-        __builtin_shufflevector(t0, t2, 2, 3, 10, 11, 6, 7, 14, 15),
-        __builtin_shufflevector(t1, t3, 0, 1, 8, 9, 4, 5, 12, 13),
-        __builtin_shufflevector(t1, t3, 2, 3, 10, 11, 6, 7, 14, 15)};
-#pragma GCC unroll 8
-    for (int l = 0; l < 8; ++l) {
-      T* row = sums + (l % Copies) * copy + 4 * cells[l];
-      const auto value = l < 4 ? __builtin_shufflevector(c[l % 4], c[l % 4], 0, 1, 2, 3)
-                               : __builtin_shufflevector(c[l % 4], c[l % 4], 4, 5, 6, 7);
-      Four::store(row, Four::load(row) + value);
+  if constexpr (L >= 4) {
+    if constexpr (Quarter == 0) detail::turn_quarters<T, L>(in);
+    for (int j = 0; j < 4; ++j) {
+      T* row = sums + (j % Copies) * copy + 4 * static_cast<std::int64_t>(cells[4 * Quarter + j]);
+      Four::store(row, Four::load(row) + detail::quarter<T, L, Quarter>(in[j]));
     }
+    if constexpr (4 * Quarter + 4 < L)
+      scatter_rows<T, L, Copies, Quarter + 1>(in, cells, copy, sums);
   } else {
     for (int l = 0; l < L; ++l) {
       T* row = sums + (l % Copies) * copy + 4 * static_cast<std::int64_t>(cells[l]);
@@ -87,9 +120,11 @@ struct Narrow {
       : args(a), cell_grid(a.spline), n_cells(cell_count(a.spline)), size(kRows * n_cells) {}
 
   void pack(std::int64_t model, std::int64_t i, T* out) const {
+    const std::int64_t m = args.spline.grid + kCubicDegree;
+    const T scale = args.c.at(model)[i], *b = args.b.at(model) + i * m;
     T* weights = scratch<T, 3>(n_cells + kCubicDegree);
-    T residual;  // read from args.r instead
-    load_weights(args, model, i, kCubicDegree, n_cells + kCubicDegree, 1, &residual, weights);
+    std::fill(weights, weights + n_cells + kCubicDegree, T(0));
+    for (std::int64_t j = 0; j < m; ++j) weights[kCubicDegree + j] = scale * b[j];
     weights_to_rows<T, 1, false>(weights, n_cells, out);
   }
 
@@ -126,7 +161,7 @@ struct Narrow {
                          std::min<std::int64_t>(L, end - i), columns[0][c], C * kBlock);
   }
 
-  void forward(std::int64_t model, std::int64_t begin, std::int64_t end) const {
+  void forward(std::int64_t model, Range samples, Range) const {
     const std::int64_t n = args.n, n_in = args.n_in;
     T* w = scratch<T, 0>(n_in * size);
     for (std::int64_t i = 0; i < n_in; ++i) pack(model, i, w + i * size);
@@ -135,8 +170,8 @@ struct Narrow {
     T* target = args.y + model * C * n;
     const Cells<T> grid = cell_grid;
     alignas(64) T y[C][kBlock], columns[L][C][kBlock] = {};
-    for (std::int64_t start = begin; start < end; start += kBlock) {
-      const std::int64_t count = std::min(kBlock, end - start);
+    for (std::int64_t start = samples.begin; start < samples.end; start += kBlock) {
+      const std::int64_t count = std::min(kBlock, samples.end - start);
       std::fill_n(y[0], kBlock, bias);
       for (int c = 1; c < C; ++c) std::fill_n(y[c], kBlock, T(0));
       for (std::int64_t i = 0; i < n_in; ++i) {
@@ -224,7 +259,15 @@ struct Narrow {
     moments_to_gradients<T, 1>(sums, n_cells, dw);
     T residual = T(0);
     for (int l = 0; l < L; ++l) residual += residual_sum[l];
-    store_gradients(args, model, i, kCubicDegree, 1, &residual, dw);
+    const std::int64_t m = args.spline.grid + kCubicDegree, edge = model * args.n_in + i;
+    const T scale = args.c.at(model)[i], *b = args.b.at(model) + i * m;
+    T sum = T(0);
+    for (std::int64_t j = 0; j < m; ++j) {
+      args.db[edge * m + j] = scale * dw[kCubicDegree + j];
+      sum += b[j] * dw[kCubicDegree + j];
+    }
+    args.dc[edge] = sum;
+    args.dr[edge] = args.residual ? residual : T(0);
   }
 
   void bias_gradient(std::int64_t model) const {

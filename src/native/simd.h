@@ -19,6 +19,9 @@ namespace KANDLE_ISA {
 template <class T>
 inline constexpr int kLanes = KANDLE_VECTOR_BYTES / static_cast<int>(sizeof(T));
 
+// Vectors of registers that a loop may use; AVX-512 doubled their number too.
+inline constexpr int kRegisters = KANDLE_VECTOR_BYTES >= 64 ? 32 : 16;
+
 template <class T, int L>
 struct Simd {
   typedef T Vec __attribute__((vector_size(L * sizeof(T))));
@@ -112,6 +115,7 @@ inline void fold_all(typename Simd<T, L>::Vec* q) {
 // Swaps bit H of the row number with bit H of the lane number.
 template <class T, int L, int H, int... I>
 inline void exchange(typename Simd<T, L>::Vec* rows, std::integer_sequence<int, I...>) {
+#pragma GCC unroll 16
   for (int j = 0; j < L; ++j) {
     if (j & H) continue;
     const auto a = rows[j], b = rows[j + H];
@@ -130,12 +134,18 @@ inline void exchange_all(typename Simd<T, L>::Vec* rows) {
 
 }  // namespace detail
 
+// Turns a square: lane l of rows[j] becomes lane j of rows[l].
+template <class T, int L>
+inline void transpose_square(typename Simd<T, L>::Vec* rows) {
+  detail::exchange_all<T, L, 1>(rows);
+}
+
 // to[j][l] = from[l][j] for an L x L square of two matrices with the given pitches.
 template <class T, int L>
 inline void transpose(const T* from, std::int64_t from_pitch, T* to, std::int64_t to_pitch) {
   typename Simd<T, L>::Vec rows[L];
   for (int j = 0; j < L; ++j) rows[j] = Simd<T, L>::load(from + j * from_pitch);
-  detail::exchange_all<T, L, 1>(rows);
+  transpose_square<T, L>(rows);
   for (int j = 0; j < L; ++j) Simd<T, L>::store(to + j * to_pitch, rows[j]);
 }
 

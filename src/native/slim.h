@@ -16,7 +16,7 @@ struct Slim {
   static constexpr int C = 1 + D + S;
   static constexpr int kOrders = 1 + (D > 0) + (S > 0);  // orders of phi that the forward pass uses
   static constexpr int kTableLanes = kLanes<T>;
-  static constexpr int kGroup = kTableLanes;  // features that are turned together
+  static constexpr int kGroup = kTileFeatures<T>;  // features that are turned together
   static constexpr std::int64_t kForwardBlock = C == 1 ? 128 : 32,
                                 kBackwardBlock = C == 1 ? 512 : 256;
   // Samples that follow each other add to different copies of the sums, so that points of one cell
@@ -51,12 +51,28 @@ struct Slim {
   explicit Slim(const JetArgs<T>& a)
       : args(a), cell_grid(a.spline), n_cells(cell_count(a.spline)), rows(1 + kRows * n_cells) {}
 
-  // A feature's rows: r, then the coefficients of every cell.
+  Tile tile(std::int64_t feature, std::int64_t end) const {
+    return {feature,
+            std::min<std::int64_t>(kGroup, end - feature),
+            0,
+            args.n_out,
+            1 + n_cells + kCubicDegree,
+            L};
+  }
+
+  // The rows of features begin .. end - 1, each r and then the coefficients of every cell.
   template <bool Horner>
-  void pack(std::int64_t model, std::int64_t i, T* out) const {
-    T* weights = scratch<T, 4>((n_cells + kCubicDegree) * L);
-    load_weights(args, model, i, kCubicDegree, n_cells + kCubicDegree, L, out, weights);
-    weights_to_rows<T, L, Horner>(weights, n_cells, out + L);
+  void pack(std::int64_t model, std::int64_t begin, std::int64_t end, T* out) const {
+    for (std::int64_t i = begin; i < end; i += kGroup) {
+      const Tile part = tile(i, end);
+      const std::int64_t size = part.rows * L;
+      T* weights = scratch<T, 4>(part.features * size);
+      load_weights<T, L>(args, model, part, kCubicDegree, weights);
+      for (std::int64_t f = 0; f < part.features; ++f, out += rows * L) {
+        std::copy_n(weights + f * size, L, out);
+        weights_to_rows<T, L, Horner>(weights + f * size + L, n_cells, out + L);
+      }
+    }
   }
 
   // x[c][s] holds the components of `count` points.
@@ -118,11 +134,11 @@ struct Slim {
     }
   }
 
-  void forward(std::int64_t model, std::int64_t begin, std::int64_t end) const {
+  void forward(std::int64_t model, Range samples, Range) const {
     constexpr std::int64_t B = kForwardBlock;
     const std::int64_t n_in = args.n_in, n_out = args.n_out, n = args.n;
     T* packed = scratch<T, 0>(n_in * rows * L);
-    for (std::int64_t i = 0; i < n_in; ++i) pack<C == 1>(model, i, packed + i * rows * L);
+    pack<C == 1>(model, 0, n_in, packed);
     // A whole vector of outputs is summed where it belongs, fewer in a block of padded rows.
     const bool in_place = n_out == L;
     T* block = in_place ? nullptr : scratch<T, 1>(C * B * L);
@@ -134,8 +150,9 @@ struct Slim {
     std::copy_n(args.bias.at(model), n_out, bias_row);
     const Vec bias = Out::load(bias_row);
     T* target = args.y + model * C * n * n_out;
-    for (std::int64_t start = begin; start < end; start += B) {
-      const std::int64_t count = std::min(B, end - start), whole = round_up(count, kTableLanes);
+    for (std::int64_t start = samples.begin; start < samples.end; start += B) {
+      const std::int64_t count = std::min(B, samples.end - start);
+      const std::int64_t whole = round_up(count, kTableLanes);
       T* y = in_place ? target + start * n_out : block;
       for (std::int64_t s = 0; s < count; ++s) Out::store(y + s * L, bias);
       for (int c = 1; c < C; ++c) std::fill_n(y + c * component, count * L, T(0));
@@ -209,8 +226,7 @@ struct Slim {
     const std::int64_t size = rows * L, features = end - begin, sums = kCopies * size;
     const T *source = args.x.at(model), *gradients = args.g.at(model), scale = cell_grid.inverse;
     T* packed = scratch<T, 0>(want_x ? features * size : 0);
-    if (want_x)
-      for (std::int64_t i = begin; i < end; ++i) pack<false>(model, i, packed + (i - begin) * size);
+    if (want_x) pack<false>(model, begin, end, packed);
     T* moments = scratch<T, 1>(want_w ? features * sums : 0);
     if (want_w) std::fill(moments, moments + features * sums, T(0));
     T* copies = n_out == L ? nullptr : scratch<T, 2>(C * B * L);
@@ -261,18 +277,25 @@ struct Slim {
       }
     }
     if (!want_w) return;
-    for (std::int64_t i = 0; i < features; ++i) unpack(model, begin + i, moments + i * sums);
+    unpack(model, begin, end, moments);
     if (begin == 0) store_bias_gradient<T, L>(args, model);
   }
 
   // The moments of the cells to dr, dc and db.
-  void unpack(std::int64_t model, std::int64_t i, T* moments) const {
+  void unpack(std::int64_t model, std::int64_t begin, std::int64_t end, T* moments) const {
     const std::int64_t size = rows * L;
-    for (int k = 1; k < kCopies; ++k)
-      for (std::int64_t j = 0; j < size; ++j) moments[j] += moments[k * size + j];
-    T* dw = scratch<T, 4>((n_cells + kCubicDegree) * L);
-    moments_to_gradients<T, L>(moments + L, n_cells, dw);
-    store_gradients(args, model, i, kCubicDegree, L, moments, dw);
+    for (std::int64_t i = begin; i < end; i += kGroup) {
+      const Tile part = tile(i, end);
+      T* dw = scratch<T, 4>(part.features * part.rows * L);
+      for (std::int64_t f = 0; f < part.features; ++f, moments += kCopies * size) {
+        for (int k = 1; k < kCopies; ++k)
+          for (std::int64_t j = 0; j < size; ++j) moments[j] += moments[k * size + j];
+        T* own = dw + f * part.rows * L;
+        std::copy_n(moments, L, own);
+        moments_to_gradients<T, L>(moments + L, n_cells, own + L);
+      }
+      store_gradients<T, L>(args, model, part, kCubicDegree, dw);
+    }
   }
 };
 

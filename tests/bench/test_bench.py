@@ -1,7 +1,9 @@
 """The benchmark command: its rows, its counts, and that peers train the same networks."""
 
 import json
+import sys
 import warnings
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -9,18 +11,18 @@ import numpy as np
 import pytest
 
 from kandle import bench
-from kandle._errors import MissingExtra
+from kandle._errors import MissingExtra, UserError
 from kandle.bench import _arithmetic
 from kandle.bench._cases import CASES, Case
 from kandle.bench._clock import medians
-from kandle.bench._kandle import KandleRunner
+from kandle.bench._kandle import KandleRunner, kandle_runner
 from kandle.bench._peak import peak
 from kandle.bench._runner import Runner
 from kandle.cli import main
 
 TINY = Case("tiny", "f3", 2, 1, 4)
 TINY_PDE = Case("tiny-pde", "allen-cahn", 2, 1, 4)
-KEYS = {"case", "peer", "kandle_ms", "peer_ms", "ratio"}
+KEYS = {"case", "peer", "kandle_ms", "peer_ms", "ratio", "share", "kernels"}
 
 
 def peer_runner(name: str, case: Case) -> Runner:
@@ -55,15 +57,19 @@ def test_json_is_exactly_a_list_of_rows(capsys):
     assert set(row) == KEYS
     assert row["case"] == "functions-small"
     assert row["kandle_ms"] > 0
+    assert 0 < row["share"] < 1
+    assert set(row["kernels"]) == {"forward", "weight_gradient", "input_gradient"}
+    assert all(0 < share < 1 for share in row["kernels"].values())
     assert row["peer"] is row["peer_ms"] is row["ratio"] is None
 
 
 def test_ratio_is_the_peers_time_over_ours_a_network(monkeypatch):
-    monkeypatch.setattr("kandle.bench._bench.KandleRunner", lambda case: None)
+    monkeypatch.setattr("kandle.bench._bench.kandle_runner", lambda case: None)
+    monkeypatch.setattr("kandle.bench._bench._kernels.shares", lambda case, rate: {})
     peers = {"pykan": lambda case: None}
     cases = [CASES["functions-small"], CASES["functions-small-batch16"], CASES["pde-small"]]
     monkeypatch.setattr("kandle.bench._bench.medians", lambda r, rounds: [8.0, 40.0][: len(r)])
-    rows = list(bench.measure(cases, peers, 1))
+    rows = list(bench.measure(cases, peers, 1, 1e9))
     assert [(r.peer, r.kandle_ms, r.peer_ms, r.ratio) for r in rows] == [
         ("pykan", 8.0, 40.0, 5.0),
         ("pykan", 0.5, 40.0, 80.0),
@@ -150,6 +156,54 @@ def test_jaxkan_trains_the_same_network(case):
     theirs._state = (copies, *others)
     for _ in range(3):
         np.testing.assert_allclose(theirs.run(1), ours.run(1), rtol=1e-4)
+
+
+TINY_TABLE = Case("tiny-table", "random", 3, 1, 4, ends=(4, 2), rows=20)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_loop_as_users_write_it_trains(fused):
+    runner = kandle_runner(replace(TINY_TABLE, fused=fused))
+    assert runner.parameters == TINY_TABLE.edges * (4 + 3 + 2) + 3 + 2
+    first = runner.run(1)
+    assert runner.run(50) < first
+
+
+@pytest.mark.parametrize("name", ["mlp-jax", "mlp-torch"])
+def test_peers_train_and_predict_random_tables(name):
+    trained = peer_runner(name, TINY_TABLE)
+    first = trained.run(1)
+    assert trained.run(50) < first
+    assert trained.parameters == TINY_TABLE.edges + 3 + 2
+    predicting = replace(TINY_TABLE, predict=True)
+    assert peer_runner(name, predicting).run(2) == peer_runner(name, predicting).run(1)
+    assert kandle_runner(predicting).run(2) == kandle_runner(predicting).run(1)
+
+
+def test_a_peer_of_no_package_index_needs_its_folder(tmp_path):
+    found, [note] = bench.find(("efficient-kan",))
+    assert found == {}
+    assert "--peer-path efficient-kan=DIR" in note
+    with pytest.raises(UserError, match="efficient_kan/"):
+        bench.find((), {"efficient-kan": str(tmp_path)})
+    with pytest.raises(UserError, match="efficient-kan"):
+        bench.find((), {"efficient-kna": str(tmp_path)})
+
+
+def test_a_peer_is_found_in_its_folder(tmp_path, monkeypatch):
+    package = tmp_path / "src" / "efficient_kan"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "import torch\n"
+        "def KAN(widths, grid_size):\n"
+        "    return torch.nn.Linear(widths[0], widths[-1])\n"
+    )
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    found, notes = bench.find(("efficient-kan",), {"efficient-kan": str(tmp_path)})
+    assert notes == []
+    runner = found["efficient-kan"](TINY_TABLE)
+    sys.modules.pop("efficient_kan")
+    assert runner.parameters == 4 * 2 + 2
 
 
 def test_pykan_trains_the_same_edges():

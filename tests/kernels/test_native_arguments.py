@@ -29,6 +29,7 @@ SPLINE = {
     "hi": np.float64(1.0),
 }
 JET = {**SPLINE, "first": np.int64(2), "second": np.int64(1), "residual": True}
+ADAM = {"b1": 0.9, "b2": 0.999, "eps": 1e-8, "eps_root": 0.0}
 HUGE = 2**31
 
 
@@ -51,6 +52,7 @@ def good_calls():
     matrix, outputs, table = (P, N, I), (P, N, O), (P, I, M, O)
     order, pair = {"order": np.int64(1)}, {"order": np.int64(1), "other": np.int64(-1)}
     backward = {**inputs, "g": y}
+    moments = {"update": (P, N), "m_out": (P, N), "v_out": (P, N)}
     shapes = [
         ("jet_forward", {**inputs, "bias": (P, O)}, {"y": y}, JET),
         ("jet_backward_x", backward, {"dx": x}, JET),
@@ -62,6 +64,7 @@ def good_calls():
         ("pair_a", {"x": matrix, "w": (P, I, M)}, {"a": matrix}, SPLINE | pair),
         ("pair_w", {"x": matrix, "a": matrix}, {"w": (P, I, M)}, SPLINE | pair),
         ("total", {"x": (P, N)}, {"y": (P,)}, {}),
+        ("adam", {"g": (P, N), "m": (P, N), "v": (P, N), "step": (P, 3)}, moments, ADAM),
     ]
     return [Call(*shape, dtypes={}) for shape in shapes]
 
@@ -194,7 +197,7 @@ def in_a_process(function):
 def test_every_wrong_argument_is_an_error_that_names_it():
     counts = in_a_process(check_all)
     assert counts["unexpected"] == []
-    assert counts["accepted"] == 20
+    assert counts["accepted"] == 22
     assert counts["refused"] >= 200
 
 

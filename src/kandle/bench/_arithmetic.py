@@ -17,8 +17,10 @@ VALUE, JET = 15, 60
 
 
 def flops(case: Case) -> float:
-    """Floating-point operations of one step of one network, two a fused multiply-add."""
+    """Floating-point operations of one step of one network, two per fused multiply-add."""
     values, jets = samples(case)
+    if case.predict:
+        return 2.0 * case.edges * (VALUE // 3) * values
     return 2.0 * case.edges * (VALUE * values + JET * jets)
 
 

@@ -1,13 +1,13 @@
-"""The benchmark: cases in turns with each peer, one row a pair."""
+"""The benchmark: cases in turns with each peer, one row per pair."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kandle.bench import _cases
+from kandle.bench import _arithmetic, _cases, _kernels
 from kandle.bench._cases import Case
 from kandle.bench._clock import medians
-from kandle.bench._kandle import KandleRunner
+from kandle.bench._kandle import kandle_runner
 from kandle.bench._peers import PEERS
 from kandle.bench._runner import Runner
 
@@ -16,13 +16,19 @@ Makers = Mapping[str, Callable[[Case], Runner]]
 
 @dataclass(frozen=True)
 class Row:
-    """Milliseconds a step and network of Kandle and a peer; `ratio` is the peer's over Kandle's."""
+    """Milliseconds per step and network of Kandle and a peer; `ratio` is the peer's over Kandle's.
+
+    `share` is the part of the machine's rate that Kandle's step achieves, `kernels` that of each
+    native kernel on the layers of the case.
+    """
 
     case: str
     peer: str | None
     kandle_ms: float
     peer_ms: float | None
     ratio: float | None
+    share: float
+    kernels: Mapping[str, float]
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -33,18 +39,25 @@ class Row:
         return _cases.BARS.get((self.case, self.peer or ""))
 
 
-def measure(cases: Sequence[Case], peers: Makers, rounds: int) -> Iterator[Row]:
-    """A row for each case and each peer that covers it, as soon as it is known."""
+def measure(cases: Sequence[Case], peers: Makers, rounds: int, rate: float) -> Iterator[Row]:
+    """A row for each case and each peer that covers it, as soon as it is known.
+
+    `rate` is that of one core, in floating-point operations per second.
+    """
     for case in cases:
-        kandle = KandleRunner(case)
+        kandle = kandle_runner(case)
+        kernels = {} if case.backend else _kernels.shares(case, rate)
         covering = {name: make for name, make in peers.items() if PEERS[name].covers(case)}
         for name, make in covering.items():
             ours, theirs = medians([kandle, make(case)], rounds)
             ours /= case.batch
-            yield Row(case.name, name, ours, theirs, theirs / ours)
+            share = _arithmetic.share(case, ours, rate)
+            yield Row(case.name, name, ours, theirs, theirs / ours, share, kernels)
         if not covering:
             [ours] = medians([kandle], rounds)
-            yield Row(case.name, None, ours / case.batch, None, None)
+            ours /= case.batch
+            share = _arithmetic.share(case, ours, rate)
+            yield Row(case.name, None, ours, None, None, share, kernels)
 
 
 @dataclass(frozen=True)
@@ -62,6 +75,6 @@ class Growth:
 
 def growth(peers: Makers, rounds: int) -> Iterator[Growth]:
     """How the time of a step grows with G, for Kandle and each peer."""
-    for name, make in {"kandle": KandleRunner, **peers}.items():
+    for name, make in {"kandle": kandle_runner, **peers}.items():
         coarse, fine = medians([make(case) for case in _cases.GROWTH], rounds)
         yield Growth(name, coarse, fine)

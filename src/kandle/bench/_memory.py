@@ -5,24 +5,35 @@ import sys
 from dataclasses import dataclass
 
 from kandle._errors import UserError
+from kandle.bench._cases import WIDE
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes above `idle`; `jaxkan` is None where it was not asked for or is not installed."""
+    """Bytes above `idle`; `jaxkan` is None where it was not asked for or is not installed.
+
+    `wide` is of training the wide network, `wide_state` of its weights, gradients and moments.
+    """
 
     idle: int
     kandle: int
+    wide: int
     jaxkan: int | None
 
     @property
     def ratio(self) -> float | None:
         return None if self.jaxkan is None else self.kandle / self.jaxkan
 
+    @property
+    def wide_state(self) -> int:
+        weights = WIDE.edges * (WIDE.grid + 5) + sum(WIDE.widths[1:])
+        return 4 * 4 * weights
+
 
 def measure(peer: bool) -> Memory:
     idle = _peak("idle")
-    return Memory(idle, _peak("kandle") - idle, _peak("jaxkan") - idle if peer else None)
+    kandle, wide = (_peak(what) - idle for what in ("kandle", "wide"))
+    return Memory(idle, kandle, wide, _peak("jaxkan") - idle if peer else None)
 
 
 def _peak(what: str) -> int:

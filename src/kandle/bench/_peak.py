@@ -1,13 +1,13 @@
 """A process of its own that trains a little and prints the most memory it held, in bytes.
 
-python -m kandle.bench._peak idle|kandle|jaxkan
+python -m kandle.bench._peak idle|kandle|wide|jaxkan
 """
 
 import resource
 import sys
 from pathlib import Path
 
-from kandle.bench._cases import MEMORY
+from kandle.bench._cases import MEMORY, WIDE
 
 _STEPS = 3
 
@@ -21,6 +21,10 @@ def main(what: str) -> None:
 
         shape = Architecture(MEMORY.width, MEMORY.depth, MEMORY.grid)
         train(MEMORY.problem, shape, [("glorot", 0)], steps=_STEPS)
+    elif what == "wide":
+        from kandle.bench._kandle import kandle_runner
+
+        kandle_runner(WIDE).run(_STEPS)
     elif what != "idle":
         from kandle.bench._peers import PEERS
 

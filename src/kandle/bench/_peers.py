@@ -4,27 +4,41 @@ import contextlib
 import importlib
 import importlib.metadata
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from kandle._errors import MissingExtra
+from kandle._errors import MissingExtra, must, unknown
 from kandle.bench._cases import Case
 from kandle.bench._runner import Runner
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A library by its name on the package index, the release meant, and what drives it."""
+    """A library, and what drives it.
+
+    Args:
+        name: of the peer and, if it has a `version`, of its package on the package index.
+        version: the release meant; None if there is none to check.
+        module, runner: what makes a runner of a case.
+        pdes: whether it trains the PDE cases.
+        by_path: whether it must be found in a folder, because no package index has it.
+        most_values: numbers that it may hold per layer: rows times edges times functions.
+    """
 
     name: str
     label: str
-    version: str
+    version: str | None
     module: str
     runner: str
-    pdes: bool
+    pdes: bool = False
+    by_path: bool = False
+    most_values: float = float("inf")
 
     def covers(self, case: Case) -> bool:
-        return self.pdes or not case.pde
+        widest = max(a * b for a, b in zip(case.widths, case.widths[1:], strict=False))
+        fits = case.rows * widest * (case.grid + 3) <= self.most_values
+        return fits and (self.pdes or not case.pde)
 
     def load(self) -> Callable[[Case], Runner]:
         """What makes a runner of a case; `MissingExtra` if the library cannot be imported."""
@@ -47,13 +61,24 @@ class Peer:
         return importlib.metadata.version(self.name)
 
 
+_TORCH = "kandle.bench._torch"
+
 PEERS = {
     peer.name: peer
     for peer in (
         Peer("jaxkan", "jaxKAN", "0.3.7", "kandle.bench._jaxkan", "JaxkanRunner", pdes=True),
-        Peer("pykan", "pykan", "0.2.8", "kandle.bench._pykan", "PykanRunner", pdes=False),
+        Peer(
+            "pykan", "pykan", "0.2.8", "kandle.bench._pykan", "PykanRunner", most_values=1e8
+        ),  # it holds every edge's functions at every row
+        Peer("efficient-kan", "efficient-kan", None, _TORCH, "efficient_kan", by_path=True),
+        Peer("fast-kan", "FastKAN", None, _TORCH, "fast_kan", by_path=True),
+        Peer("mlp-jax", "MLP (JAX)", None, "kandle.bench._mlp", "MlpRunner"),
+        Peer("mlp-torch", "MLP (PyTorch)", None, _TORCH, "mlp"),
     )
 }
+
+# The package that the folder of a peer must contain, itself or in `src`.
+PACKAGES = {"efficient-kan": "efficient_kan", "fast-kan": "fastkan"}
 
 
 def quiet() -> contextlib.AbstractContextManager:
@@ -61,18 +86,37 @@ def quiet() -> contextlib.AbstractContextManager:
     return contextlib.redirect_stdout(sys.stderr)
 
 
-def find(names: tuple[str, ...] = tuple(PEERS)) -> tuple[dict[str, Callable], list[str]]:
-    """Makers of runners by peer, and a note on each that is missing or of another release."""
+def find(
+    names: tuple[str, ...] = tuple(PEERS), paths: Mapping[str, str] | None = None
+) -> tuple[dict[str, Callable], list[str]]:
+    """Makers of runners by peer, and a note on each that is missing or of another release.
+
+    `paths` are the folders of checkouts of peers that no package index has, by peer.
+    """
     found, notes = {}, []
+    for name, folder in (paths or {}).items():
+        sys.path.insert(0, str(_package_folder(name, folder)))
     for name in names:
         peer = PEERS[name]
+        if peer.by_path and name not in (paths or {}):
+            notes.append(f"left out: {peer.label}, whose folder --peer-path {name}=DIR gives")
+            continue
         try:
             found[name] = peer.load()
         except MissingExtra as error:
             notes.append(f"left out: {error}")
             continue
-        if (version := peer.installed()) != peer.version:
+        if peer.version is not None and (version := peer.installed()) != peer.version:
             notes.append(
                 f"{peer.label} {version} is installed, the comparison is for {peer.version}"
             )
     return found, notes
+
+
+def _package_folder(name: str, folder: str) -> Path:
+    if name not in PACKAGES:
+        raise unknown("peer of --peer-path", name, PACKAGES)
+    for candidate in (Path(folder), Path(folder) / "src"):
+        if (candidate / PACKAGES[name] / "__init__.py").is_file():
+            return candidate
+    raise must(f"--peer-path {name}", f"a folder that contains {PACKAGES[name]}/", folder)

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from kandle import problems
-from kandle.bench._cases import Case
+from kandle.bench._cases import RANDOM, Case
 
 
 class Runner(ABC):
@@ -13,7 +13,10 @@ class Runner(ABC):
 
     @abstractmethod
     def run(self, steps: int) -> float:
-        """Take so many full-batch Adam steps, wait for them, return the loss before the last."""
+        """Take so many full-batch Adam steps, wait for them, return the loss before the last.
+
+        Of a case that predicts: evaluate so often, and return one of the outputs.
+        """
 
     @property
     @abstractmethod
@@ -23,6 +26,10 @@ class Runner(ABC):
 
 def data(case: Case) -> dict[str, np.ndarray]:
     """The arrays that all libraries train on."""
+    if case.problem == RANDOM:
+        rng = np.random.default_rng(0)
+        x = rng.uniform(-1, 1, (case.rows, case.ends[0])).astype(np.float32)
+        return {"x": x, "y": rng.normal(size=(case.rows, case.ends[1])).astype(np.float32)}
     return problems.get(case.problem).arrays("float32")
 
 

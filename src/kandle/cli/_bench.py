@@ -1,17 +1,20 @@
-"""`kandle bench`: milliseconds a training step, Kandle beside other libraries."""
+"""`kandle bench`: milliseconds per training step, Kandle beside other libraries."""
 
 import argparse
 import json
 import sys
+
+from kandle._errors import must
 
 
 def add(subparsers) -> None:
     parser = subparsers.add_parser(
         "bench",
         help="time training, beside other KAN libraries",
-        description="Time full-batch Adam steps of Kandle and, with --peers, of jaxKAN and pykan, "
-        "in turns on the same data. With --json standard output is a list of {case, peer, "
-        "kandle_ms, peer_ms, ratio} and everything else goes to standard error.",
+        description="Time Adam steps and evaluations of Kandle and, with --peers, of other "
+        "libraries, in turns on the same data. With --json standard output is a list of {case, "
+        "peer, kandle_ms, peer_ms, ratio, share, kernels} and everything else goes to standard "
+        "error; share and kernels are parts of the machine's rate of fused multiply-adds.",
     )
     parser.add_argument(
         "--peers",
@@ -20,7 +23,15 @@ def add(subparsers) -> None:
         type=_names,
         default=(),
         metavar="NAMES",
-        help="time these too: jaxkan, pykan or both (the default of this option)",
+        help="time these too, with commas between: jaxkan, pykan (both by default), "
+        "efficient-kan, fast-kan, mlp-jax, mlp-torch",
+    )
+    parser.add_argument(
+        "--peer-path",
+        action="append",
+        default=[],
+        metavar="NAME=DIR",
+        help="time efficient-kan or fast-kan too, from a checkout in DIR; may be repeated",
     )
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     parser.add_argument(
@@ -28,7 +39,9 @@ def add(subparsers) -> None:
         type=_names,
         metavar="NAMES",
         help="only these, with commas between: functions-small, functions-small-batch16, "
-        "functions-large, functions-large-dense, pde-small, pde-small-batch16, pde-large, growth",
+        "functions-large, functions-large-dense, pde-small, pde-small-batch16, pde-large, "
+        "tabular, tabular-minibatch, images, wide, wide-fused, predict-one-row, "
+        "predict-100k-rows, growth",
     )
     parser.add_argument(
         "--rounds",
@@ -47,6 +60,16 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def _paths(entries: list[str]) -> dict[str, str]:
+    paths = {}
+    for entry in entries:
+        name, separator, folder = entry.partition("=")
+        if not separator or not folder:
+            raise must("--peer-path", "of the form NAME=DIR", entry)
+        paths[name] = folder
+    return paths
+
+
 def _rounds(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be an integer of at least 1. Got {text!r} instead.")
@@ -62,7 +85,9 @@ def run(arguments: argparse.Namespace) -> int:
     for name in arguments.peers:
         if name not in bench.PEERS:
             raise unknown("peer", name, bench.PEERS)
-    peers, notes = bench.find(arguments.peers)
+    paths = _paths(arguments.peer_path)
+    names = tuple(dict.fromkeys((*arguments.peers, *paths)))
+    peers, notes = bench.find(names, paths)
     for note in notes:
         print(f"kandle: note: {note}", file=sys.stderr)
 
@@ -74,16 +99,17 @@ def run(arguments: argparse.Namespace) -> int:
         rate = _arithmetic.rate()
         for line in _text.machine(rate):
             tell(line)
-        for row in bench.measure(cases, peers, arguments.rounds):
+        for row in bench.measure(cases, peers, arguments.rounds, rate):
             rows.append(row)
-            tell(_text.row(row, rate))
+            tell(_text.row(row))
     if grows:
         tell()
         for grown in bench.growth(peers, arguments.rounds):
             tell(_text.growth(grown))
     if arguments.memory:
         tell()
-        tell(_text.memory(bench.memory("jaxkan" in peers)))
+        for line in _text.memory(bench.memory("jaxkan" in peers)):
+            tell(line)
     if arguments.json:
         print(json.dumps([row.to_dict() for row in rows], indent=1))
     return 0

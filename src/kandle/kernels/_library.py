@@ -28,6 +28,7 @@ _HANDLERS = (
     "pair_a",
     "pair_w",
     "total",
+    "adam",
 )
 
 

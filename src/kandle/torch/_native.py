@@ -21,9 +21,17 @@ _BITS = {torch.float32: 32, torch.float64: 64}
 _SIZE, _POINTER = ctypes.c_int64, ctypes.c_void_p
 _SIZES = (*[_SIZE] * 4, ctypes.c_int)  # models, n, n_in, n_out, batched
 _SPLINE = (_SIZE, ctypes.c_int, ctypes.c_double, ctypes.c_double)  # grid, degree, lo, hi
-# The number of pointers, and what follows the spline: residual, or order and residual.
-_SIGNATURES = {"layer": (6, 1), "layer_backward": (10, 1), "trilinear": (5, 2)}
+_GRID = (_SIZE, ctypes.c_double, ctypes.c_double)  # grid, lo, hi
+_FLAG = ctypes.c_int
+# The types of a function's arguments but for the last one, the number of threads.
+_SIGNATURES = {
+    "layer": (*[_POINTER] * 6, *_SIZES, *_SPLINE, _FLAG),
+    "layer_backward": (*[_POINTER] * 10, *_SIZES, *_SPLINE, _FLAG),
+    "trilinear": (*[_POINTER] * 5, *_SIZES, *_SPLINE, _FLAG, _FLAG),
+    "second": (*[_POINTER] * 15, *[_SIZE] * 3, *_GRID, _FLAG),
+}
 _MAX_SILU_ORDER = 12
+_FEW_OUTPUTS: dict[torch.dtype, int] = {}  # that `second` takes at most
 
 
 def _load() -> dict[tuple[str, torch.dtype], Any]:
@@ -31,13 +39,13 @@ def _load() -> dict[tuple[str, torch.dtype], Any]:
     try:
         library = open_library()
         found = {}
-        for name, (pointers, options) in _SIGNATURES.items():
-            for dtype, bits in _BITS.items():
+        for dtype, bits in _BITS.items():
+            for name, types in _SIGNATURES.items():
                 function = getattr(library, f"kandle_c_{name}_f{bits}")
-                flags = [ctypes.c_int] * options
-                function.argtypes = [*[_POINTER] * pointers, *_SIZES, *_SPLINE, *flags, _SIZE]
+                function.argtypes = [*types, _SIZE]
                 function.restype = ctypes.c_int
                 found[name, dtype] = function
+            _FEW_OUTPUTS[dtype] = getattr(library, f"kandle_c_few_outputs_f{bits}")()
     except (OSError, AttributeError) as error:
         warnings.warn(
             f"Kandle's native kernels are not available: {error}. Using slower PyTorch operations.",
@@ -158,6 +166,34 @@ def trilinear(x, a, w, g, grid, degree, lo, hi, order, residual) -> Tensor:
         residual,
     )
     return out
+
+
+def takes_second(x: Tensor, n_out: int, degree: int) -> bool:
+    """Whether `second` covers layers like this one."""
+    return usable(x) and degree == 3 and n_out <= _FEW_OUTPUTS[x.dtype]
+
+
+def second(
+    x, r, c, b, u, v, h, g, grid, lo, hi, *, outputs: bool, inputs: bool, along: bool, weights: bool
+) -> tuple[Tensor | None, ...]:
+    """The gradients of Q = Σ h·u·φ'(x) + g·u·v·φ''(x) in h, g, x, u, r, c and b.
+
+    Either of h and v may be None, and its term with it. The first two results are computed with
+    `outputs`, that in x with `inputs`, that in u with `along`, the last three with `weights`.
+    """
+    n_out, n_in = c.shape
+    n = x.shape[0]
+    d_h = x.new_empty(n, n_out) if outputs else None
+    d_g = x.new_empty(n, n_out) if outputs and v is not None else None
+    d_x, d_u = (x.new_empty(n, n_in) if wanted else None for wanted in (inputs, along))
+    d_r, d_c = (x.new_empty(n_out, n_in) if weights else None for _ in range(2))
+    d_b = x.new_empty(b.shape) if weights else None
+    operands = [t if t is None else t.contiguous() for t in (x, c if r is None else r, c, b)]
+    operands += [t if t is None else t.contiguous() for t in (u, v, h, g)]
+    results = (d_h, d_g, d_x, d_u, d_r, d_c, d_b)
+    pointers = [None if t is None else t.data_ptr() for t in (*operands, *results)]
+    _call("second", x.dtype, *pointers, n, n_in, n_out, grid, lo, hi, r is not None)
+    return (*results[:4], None if r is None else d_r, d_c, d_b)
 
 
 def _models(operands, ranks) -> tuple[int | None, int]:

@@ -28,8 +28,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kandle.torch import _native, _plain
+from kandle.torch import _native, _plain, _second
 from kandle.torch._batching import batching_rule
+from kandle.torch._context import needed_gradients, remember
 from kandle.torch._plain import packed, unpacked
 
 _LIBRARY = torch.library.Library("kandle", "DEF")
@@ -142,42 +143,6 @@ def _add(*terms: Tensor | None) -> Tensor | None:
     return total
 
 
-def _remember(ctx: Any, saved: Sequence[Tensor | None], *others: Tensor | None) -> None:
-    """Save tensors for the backward pass, and which of an operator's tensors are given at all."""
-    ctx.save_for_backward(*saved)
-    ctx.given = tuple(tensor is not None for tensor in (*saved, *others))
-
-
-def _needed(ctx: Any) -> tuple[bool, ...]:
-    """Which tensors this backward pass wants the gradients of.
-
-    `needs_input_grad` is true for every tensor that requires a gradient at all. But
-    `torch.autograd.grad(y, x)` leaves out those of the weights, and only the engine knows that.
-    """
-    needed = ctx.needs_input_grad[: len(ctx.given)]
-    executes = getattr(torch._C, "_will_engine_execute_node", None)
-    if executes is None or torch.compiler.is_compiling():
-        return needed
-    try:
-        nodes = iter(ctx.next_functions)  # of the tensors that are given
-        wanted = [_executes(executes, next(nodes)[0]) if given else False for given in ctx.given]
-    except (AttributeError, RuntimeError):  # under a transform, or outside of the engine
-        return needed
-    return tuple(a and b for a, b in zip(needed, wanted, strict=True))
-
-
-def _executes(executes: Callable, node: Any) -> bool:
-    if node is None:
-        return False
-    try:
-        return executes(node)
-    except RuntimeError as error:
-        # A leaf whose gradient `autograd.grad` returns; PyTorch has no answer for those.
-        if "leaf node" in str(error):
-            return True
-        raise
-
-
 # ---- the trilinear form --------------------------------------------------------------------------
 
 _ROLES = ("a", "w", "g")
@@ -207,7 +172,7 @@ def _trilinear(role: str, implementation: Callable) -> Callable:
 
 
 def _trilinear_setup(ctx, inputs, output):
-    _remember(ctx, inputs[:3])
+    remember(ctx, inputs[:3])
     ctx.spline, ctx.order, ctx.residual = inputs[3:7], inputs[7], inputs[8]
 
 
@@ -218,7 +183,7 @@ def _trilinear_backward(role: str) -> Callable:
         x, p, q = ctx.saved_tensors
         spline, order, residual = ctx.spline, ctx.order, ctx.residual
         operands = {others[0]: p, others[1]: q, role: cotangent}
-        needed = _needed(ctx)
+        needed = needed_gradients(ctx)
         gradients: list[Tensor | None] = [None, None, None]
         if needed[0] and (residual or order < spline[1]):
             options = (*spline, order + 1, residual)
@@ -266,14 +231,14 @@ def _layer_shape(x, r, c, b, bias, grid, degree, lo, hi):
 
 
 def _layer_setup(ctx, inputs, output):
-    _remember(ctx, inputs[:4], inputs[4])
+    remember(ctx, inputs[:4], inputs[4])
     ctx.bias_shape = _shape_of(inputs[4])
     ctx.spline = inputs[5:9]
 
 
 def _layer_backward(ctx, g):
     x, r, c, b = ctx.saved_tensors
-    needed = _needed(ctx)
+    needed = needed_gradients(ctx)
     gradients = layer_backward(x, r, c, b, g, *ctx.spline, needed[0], any(needed[1:]))
     shapes = (*(_shape_of(t) for t in (x, r, c, b)), ctx.bias_shape)
     summed = (
@@ -312,21 +277,33 @@ def _gradient_shape(x, r, c, b, g, grid, degree, lo, hi, want_x, want_w):
 
 
 def _gradient_setup(ctx, inputs, output):
-    _remember(ctx, inputs[:5])
+    remember(ctx, inputs[:5])
     ctx.spline = inputs[5:9]
     ctx.set_materialize_grads(False)
 
 
 def _gradient_backward(ctx, u_x, u_r, u_c, u_b, u_bias):
+    x, r, c, b, g = ctx.saved_tensors
+    needed = needed_gradients(ctx)
+    shortcut = u_x is not None and u_r is u_c is u_b is u_bias is None
+    if shortcut and _second.applies(x, c, b, g, u_x, ctx.spline):
+        gradients = _second.gradients(x, r, c, b, g, u_x, ctx.spline, needed, compose_second)
+    else:
+        gradients = compose_second(x, r, c, b, g, u_x, u_r, u_c, u_b, u_bias, ctx.spline, needed)
+    operands = (x, r, c, b, g)
+    summed = (_sum_to(d, _shape_of(t)) for d, t in zip(gradients, operands, strict=True))
+    return (*summed, *[None] * 6)
+
+
+def compose_second(x, r, c, b, g, u_x, u_r, u_c, u_b, u_bias, spline, needed) -> _second.Gradients:
     """The derivatives of Q = Σ u·(gradients of Σ g·y), which is Σ g·ẏ with
 
         ẏ = Σ_i [ φ'(x_i) u_x,i + u_r R(x_i) + Σ_m ẇ_m B_m(x_i) ] + u_bias,    ẇ = u_c b + c u_b,
 
-    the derivative of y in the direction u, φ = r R + c Σ_m b_m B_m.
+    the derivative of y in the direction u, φ = r R + c Σ_m b_m B_m, in x, r, c, b and g.
     """
-    x, r, c, b, g = ctx.saved_tensors
-    spline, residual = ctx.spline, r is not None
-    need_x, need_r, need_c, need_b, need_g = _needed(ctx)
+    residual = r is not None
+    need_x, need_r, need_c, need_b, need_g = needed
     w = None if u_x is None else packed(r, c, b)
     w_dot = _packed_tangent(r, c, b, u_r, u_c, u_b)
     ones = None if w_dot is None else torch.ones_like(x)
@@ -359,10 +336,7 @@ def _gradient_backward(ctx, u_x, u_r, u_c, u_b, u_bias):
                 None if d_w is None else c[..., None] * d_w,
                 None if d_w_dot is None or u_c is None else u_c[..., None] * d_w_dot,
             )
-    gradients = (d_x, d_r, d_c, d_b, d_g)
-    operands = (x, r, c, b, g)
-    summed = (_sum_to(d, _shape_of(t)) for d, t in zip(gradients, operands, strict=True))
-    return (*summed, *[None] * 6)
+    return d_x, d_r, d_c, d_b, d_g
 
 
 def _packed_tangent(r, c, b, u_r, u_c, u_b) -> Tensor | None:

@@ -1,0 +1,83 @@
+"""`kandle.train.adam` is Optax's Adam to rounding, on every path, in any batch."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from kandle.train import Architecture, _adam, adam, train
+
+SIZE = _adam._NATIVE_SIZE
+
+
+def weights(dtype=np.float32):
+    rng = np.random.default_rng(0)
+    shapes = {"large": (SIZE // 4, 5), "small": (7, 3), "scalar": ()}
+    return {name: jnp.asarray(rng.normal(size=shape), dtype) for name, shape in shapes.items()}
+
+
+def gradients(params, step):
+    return jax.tree.map(lambda w: jnp.sin(37 * w + step) * 10.0 ** (step % 3), params)
+
+
+def trajectory(optimizer, params, steps=4):
+    @jax.jit
+    def run(params):
+        state = optimizer.init(params)
+        for step in range(steps):
+            updates, state = optimizer.update(gradients(params, step), state, params)
+            params = optax.apply_updates(params, updates)
+        return params
+
+    return run(params)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("rate", "options"),
+    [
+        (1e-2, {}),
+        (optax.exponential_decay(1e-2, 2, 0.5), {"b1": 0.8, "b2": 0.99}),
+        (1e-2, {"eps": 1e-3, "eps_root": 1e-4}),
+    ],
+)
+def test_updates_are_those_of_optax(dtype, rate, options):
+    with jax.enable_x64(dtype is np.float64):
+        params = weights(dtype)
+        got = trajectory(adam(rate, **options), params)
+        wanted = trajectory(optax.adam(rate, **options), params)
+        for name in params:
+            assert got[name].dtype == dtype
+            tolerance = 20 * np.finfo(dtype).eps
+            np.testing.assert_allclose(got[name], wanted[name], rtol=tolerance, atol=tolerance)
+            assert np.abs(got[name] - params[name]).max() > 1e-3
+
+
+def test_a_batch_of_models_has_the_bits_of_its_models():
+    params = weights()
+    batch = jax.tree.map(lambda w: jnp.stack([w, 2 * w, -w]), params)
+    together = jax.vmap(lambda p: trajectory(adam(1e-2), p))(batch)
+    for slot in range(3):
+        own = {name: leaf[slot] for name, leaf in batch.items()}
+        alone = trajectory(adam(1e-2), own)
+        np.testing.assert_array_equal(alone["large"], together["large"][slot])
+
+
+def test_what_is_not_a_number_stays_so():
+    params = weights()
+    g = gradients(params, 0)
+    g["large"] = g["large"].at[5, 2].set(jnp.nan)
+    optimizer = adam(1e-2)
+    updates, state = jax.jit(optimizer.update)(g, optimizer.init(params))
+    for result in (updates, state.mu, state.nu):
+        np.testing.assert_array_equal(np.argwhere(np.isnan(result["large"])), [[5, 2]])
+
+
+def test_train_takes_it():
+    shape = Architecture(width=2, depth=1, grid=3)
+    own, optaxs = (
+        train("f1", shape, [("glorot", 0)], optimizer=optimizer, steps=3)[0].loss
+        for optimizer in (adam(1e-3), optax.adam(1e-3))
+    )
+    assert own == pytest.approx(optaxs, rel=1e-5)
