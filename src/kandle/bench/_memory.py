@@ -12,7 +12,8 @@ from kandle.bench._cases import WIDE
 class Memory:
     """Bytes above `idle`; `jaxkan` is None where it was not asked for or is not installed.
 
-    `wide` is of training the wide network, `wide_state` of its weights, gradients and moments.
+    `wide` is of training the wide network, above a tiny one in the same program; `wide_state` of
+    its weights, gradients and moments.
     """
 
     idle: int
@@ -32,8 +33,8 @@ class Memory:
 
 def measure(peer: bool) -> Memory:
     idle = _peak("idle")
-    kandle, wide = (_peak(what) - idle for what in ("kandle", "wide"))
-    return Memory(idle, kandle, wide, _peak("jaxkan") - idle if peer else None)
+    wide = _peak("wide") - _peak("tiny")
+    return Memory(idle, _peak("kandle") - idle, wide, _peak("jaxkan") - idle if peer else None)
 
 
 def _peak(what: str) -> int:

@@ -1,10 +1,11 @@
 """A process of its own that trains a little and prints the most memory it held, in bytes.
 
-python -m kandle.bench._peak idle|kandle|wide|jaxkan
+python -m kandle.bench._peak idle|kandle|wide|tiny|jaxkan
 """
 
 import resource
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from kandle.bench._cases import MEMORY, WIDE
@@ -21,10 +22,12 @@ def main(what: str) -> None:
 
         shape = Architecture(MEMORY.width, MEMORY.depth, MEMORY.grid)
         train(MEMORY.problem, shape, [("glorot", 0)], steps=_STEPS)
-    elif what == "wide":
+    elif what in ("wide", "tiny"):
         from kandle.bench._kandle import kandle_runner
 
-        kandle_runner(WIDE).run(_STEPS)
+        # The tiny network is the same program, with the same libraries, without the arrays.
+        tiny = replace(WIDE, width=2, ends=(2, 1))
+        kandle_runner(WIDE if what == "wide" else tiny).run(_STEPS)
     elif what != "idle":
         from kandle.bench._peers import PEERS
 

@@ -59,7 +59,9 @@ def memory(used: Memory) -> list[str]:
             f"ratio {used.ratio:.3f} (bar: below {MEMORY_BAR:g})"
         )
     wide = (
-        f"[{next(shapes)}], G={WIDE.grid}: {used.wide / mib:.0f} MiB, of which weights, gradients "
-        f"and moments are {used.wide_state / mib:.0f} MiB (bar: at most {WIDE_BAR / mib:.0f} more)"
+        f"[{next(shapes)}], G={WIDE.grid}, above a tiny network: {used.wide / mib:.0f} MiB; "
+        f"weights, gradients "
+        f"and moments alone are {used.wide_state / mib:.0f} MiB (bar: at most "
+        f"{WIDE_BAR / mib:.0f} more)"
     )
     return [text, wide]
