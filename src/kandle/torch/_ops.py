@@ -285,8 +285,8 @@ def _gradient_setup(ctx, inputs, output):
 def _gradient_backward(ctx, u_x, u_r, u_c, u_b, u_bias):
     x, r, c, b, g = ctx.saved_tensors
     needed = needed_gradients(ctx)
-    shortcut = u_x is not None and u_r is u_c is u_b is u_bias is None
-    if shortcut and _second.applies(x, c, b, g, u_x, ctx.spline):
+    only_x = u_r is u_c is u_b is u_bias is None
+    if u_x is not None and only_x and _second.applies(x, c, b, g, u_x, ctx.spline):
         gradients = _second.gradients(x, r, c, b, g, u_x, ctx.spline, needed, compose_second)
     else:
         gradients = compose_second(x, r, c, b, g, u_x, u_r, u_c, u_b, u_bias, ctx.spline, needed)
