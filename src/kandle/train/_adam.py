@@ -41,8 +41,8 @@ def adam(
         >>> optimizer = adam(1e-3)
         >>> weights = {"b": jnp.ones((3, 2))}
         >>> updates, state = optimizer.update(weights, optimizer.init(weights))
-        >>> float(jnp.round(updates["b"][0, 0], 6))
-        -0.001
+        >>> print(f"{updates['b'][0, 0]:.4f}")
+        -0.0010
     """
 
     def init(params: Any) -> optax.ScaleByAdamState:
