@@ -118,7 +118,7 @@ def draw(found: dict[str, Any], shape: str, path: Path) -> None:
         ]
         if ratios:
             axis.plot(*zip(*ratios, strict=True), ".", color=f"C{i}")
-    axis.set(title="20 Feynman equations", yscale="log", xscale="log", xlabel="seconds")
+    axis.set(title="20 Feynman equations", yscale="log", xlabel="seconds")
     axis.set_ylabel("final loss over that of Adam 1e-3")
     for left in axes[:, 0]:
         left.set_ylabel("loss")
