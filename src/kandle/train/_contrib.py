@@ -60,14 +60,15 @@ def by_array(
     def join(arrays: Arrays) -> Float[Array, " n"]:
         return jnp.concatenate([arrays[name].ravel() for name in template])
 
-    def init(flat: Array) -> Any:
-        return transformation.init(split(flat))
+    def init(params: Any) -> Any:
+        return transformation.init(split(params))
 
-    def update(gradient: Array, state: Any, flat: Array | None = None, **extra: Any) -> Any:
+    def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
         # A line search would need the objective of the named arrays; none of these has one.
-        arrays = None if flat is None else split(flat)
-        updates, state = transformation.update(split(gradient), state, arrays)
-        return join(updates), state
+        arrays = None if params is None else split(params)
+        changes: Any
+        changes, state = transformation.update(split(updates), state, arrays)
+        return join(changes), state
 
     return optax.GradientTransformationExtraArgs(init, update)
 
@@ -75,5 +76,6 @@ def by_array(
 def evaluated(state: Any, weights: Float[Array, " n"]) -> Float[Array, " n"]:
     """The weights to evaluate: the average of a schedule-free method, otherwise those trained."""
     if isinstance(state, contrib.ScheduleFreeState):
-        return contrib.schedule_free_eval_params(state, weights)  # type: ignore[return-value]
+        average: Any = contrib.schedule_free_eval_params(state, weights)
+        return average
     return weights

@@ -34,8 +34,9 @@ def attend(
     """
     if alpha is None:
         return _mean_square(r, backend), None
-    updated = GAMMA * alpha + ETA * share(r, backend)
-    weight = updated if variant == "published" else alpha
+    previous = jnp.asarray(alpha)
+    updated = GAMMA * previous + ETA * share(r, backend)
+    weight = updated if variant == "published" else previous
     return _mean_square(weight * r, backend), jax.lax.stop_gradient(updated)
 
 
