@@ -26,7 +26,7 @@ _MAPS = {
 }
 
 
-def _maps(arrays: Arrays | Array) -> Any:
+def _maps(arrays: Any) -> Any:
     if not isinstance(arrays, Mapping):
         return None
     return {name: _MAPS.get(name.rpartition(".")[2]) for name in arrays}
