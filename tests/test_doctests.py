@@ -10,6 +10,7 @@ import pytest
 import kandle
 from kandle import problems
 
+_BUILT_IN = dict(problems.PROBLEMS)
 _ROOT = Path(kandle.__file__).parent
 _MODULES = sorted(
     ".".join(("kandle", *path.relative_to(_ROOT).with_suffix("").parts)).removesuffix(".__init__")
@@ -33,8 +34,8 @@ def test_examples_run(module, tmp_path, monkeypatch):
             imported = importlib.import_module(module)
         except ModuleNotFoundError as error:
             pytest.skip(f"{module} needs {error.name}")
-    # An example that registers a problem leaves no trace in the tests that follow.
-    monkeypatch.setattr(problems, "PROBLEMS", dict(problems.PROBLEMS))
+    # An example that registers a problem neither sees those of other tests nor leaves its own.
+    monkeypatch.setattr(problems, "PROBLEMS", dict(_BUILT_IN))
     failed, attempted = doctest.testmod(imported)
     assert attempted > 0
     assert failed == 0

@@ -1,6 +1,5 @@
 """Problems of one's own: a function, a PDE, and `module:object`."""
 
-import doctest
 import importlib
 import sys
 
@@ -268,10 +267,3 @@ def test_an_error_inside_the_users_module_says_what_and_where(own_module):
         problems.get("my_broken_problems:wave")
     with pytest.raises(UserError, match=r"ZeroDivisionError: .*my_failing_problems.py, line 2"):
         problems.get("my_failing_problems:wave")
-
-
-@pytest.mark.parametrize("module", ["", "._function", "._pde"])
-def test_examples_run(module):
-    outcome = doctest.testmod(importlib.import_module(f"kandle.problems{module}"))
-    assert outcome.failed == 0
-    assert outcome.attempted > 0

@@ -152,7 +152,7 @@ def test_predicting_beyond_the_data_is_said(table, tmp_path, capsys):
     main(["fit", str(table), "--target", "y", *FAST, "--steps", "5", "--out", str(out)])
     pd.DataFrame({"a": [0.0, 99.0], "b": [0.0, 0.0]}).to_csv(tmp_path / "far.csv", index=False)
     main(["predict", str(out), str(tmp_path / "far.csv"), "--out", str(tmp_path / "p.csv")])
-    assert "1 rows lie outside" in capsys.readouterr().err
+    assert "1 row lies outside" in capsys.readouterr().err
 
 
 def test_ridge_is_least_squares_where_nothing_speaks_for_a_penalty():
