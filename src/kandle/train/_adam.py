@@ -32,6 +32,9 @@ def adam(
     number. The updates equal those of `optax.adam` to rounding. Without the native kernels, on
     other devices and in other types than float32 and float64 the same formula runs on XLA.
 
+    Use it where the update runs outside of `jit`: there Optax makes one pass per operation. Inside
+    of a jitted step prefer `optax.adam`, which XLA fuses with the addition to the weights.
+
     Args:
         learning_rate: the rate, or a function of the step, counted from 0.
         b1, b2: the decay rates of the moments.
