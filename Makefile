@@ -36,7 +36,7 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml $(NATIVE)
 demo: $(VENV)/.demo
 	$(BIN)/python -m kandle.paper._demo --out kandle-out
 
-# One XLA thread a process: the tests themselves run side by side.
+# One XLA thread per process: the tests themselves run side by side.
 test: $(VENV)/.dev
 	PJRT_NPROC=1 $(BIN)/python -m pytest -n auto --dist worksteal -q
 

@@ -100,7 +100,7 @@ def own(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare(part: str, runs: pd.DataFrame) -> pd.DataFrame:
-    """A row a cell that is published or trained, with `ratio` and `inside` (NA if not both are)."""
+    """A row per cell that is published or trained; `ratio` and `inside` are NA if not both are."""
     factor = FACTOR if part.startswith("feynman") else WIDENED
     both = published(part).merge(own(runs), on=[*KEY, "metric"], how="outer")
     known = both["median"].notna() & both["own"].notna()

@@ -2,12 +2,12 @@
 
     python benchmarks/study_speed.py [--parts throughput,overhead,writing]
 
-- throughput: runs a second of two workers over those of one, on a study of equal batches, counted
+- throughput: runs per second of two workers over those of one, on a study of equal batches, counted
   from the first batch that came back, compiled programs being in the cache; at least 1.85.
 - overhead: at scale `quick` of `functions`, the share of the workers' time from the first batch
   given out to the last one that came back in which they neither compiled nor trained, waiting at
   the end for a longer batch aside; at most 2 %.
-- writing: finished runs a second, with curves of 200 losses, while a reader polls; at least 200.
+- writing: finished runs per second, with curves of 200 losses, while a reader polls; at least 200.
 """
 
 import argparse

@@ -3,7 +3,7 @@
     python benchmarks/train_speed.py [--steps 2000] [--seeds 5]
 
 Runs in a fresh process and says where the time went. The rest is drawing weights, tracing, the
-first sixteen steps of a batch, and evaluation: the errors on 40,000 and 1,000 points a model.
+first sixteen steps of a batch, and evaluation: the errors on 40,000 and 1,000 points per model.
 """
 
 import argparse

@@ -87,7 +87,7 @@ def test_function_with_a_pole_or_a_wrong_shape_says_where():
         problems.Function(lambda x, y: y / x, BOX, name="pole")([[0.5, 1.0], [0.0, 1.0]])
     with pytest.raises(UserError, match=r"'wave' of 1 inputs cannot be evaluated: .*positional"):
         problems.Function(lambda x, y: x, [(-1, 1)], name="wave").arrays()
-    with pytest.raises(UserError, match=r"one value a point: \(2,\). Got \(2, 2\)"):
+    with pytest.raises(UserError, match=r"one value per point: \(2,\). Got \(2, 2\)"):
         problems.Function(lambda x: np.outer(x, x), [(-1, 1)], name="outer")([[0.5], [0.1]])
 
 

@@ -34,7 +34,7 @@ def grid_study(
     key=0,
     **fields,
 ):
-    """One row a run of a grid search, as a store's frame has them."""
+    """One row per run of a grid search, as a store's frame has them."""
     steps = steps or (5000 if study.endswith("pdes") else 2000)
     shapes = list(shapes or itertools.product((5, 10, 20, 40), (2, 4, 8, 16, 32, 64), (1, 2, 3, 4)))
     variants = [(s, np.nan, np.nan, i) for s in schemes if s != "power-law" for i in range(seeds)]

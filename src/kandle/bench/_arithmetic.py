@@ -39,5 +39,5 @@ def rate() -> float:
 
 
 def share(case: Case, milliseconds: float, rate: float) -> float:
-    """The part of all cores' rate that a step of so many milliseconds a network achieves."""
+    """The part of all cores' rate that a step of so many milliseconds per network achieves."""
     return flops(case) / (1e-3 * milliseconds) / (rate * cores())

@@ -34,7 +34,7 @@ def add(subparsers: Any) -> None:
         metavar="DIR",
         help="where to write (default: kandle-out/SCALE)",
     )
-    parser.add_argument("--workers", type=int, help="worker processes (default: one a core)")
+    parser.add_argument("--workers", type=int, help="worker processes (default: one per core)")
     parser.set_defaults(run=run)
 
 
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     for line in _closing(work):
         print(line)
     if failed:
-        print(f"{failed:,} runs failed: 'kandle study status --store {store}' tells why.")
+        print(f"{failed:,} runs failed: 'kandle study status --store {store}' lists the reasons.")
     return 1 if failed or missing else 0
 
 

@@ -112,5 +112,5 @@ def _weights(rba: Mapping[str, ArrayLike] | None, kind: str, rows: int) -> np.nd
         return np.ones(rows)
     alpha = np.asarray(rba[kind], np.float64).ravel()
     if alpha.shape != (rows,) or not np.isfinite(alpha).all():
-        raise must(f"'rba[{kind!r}]'", f"{rows} finite numbers, one a row", alpha.shape)
+        raise must(f"'rba[{kind!r}]'", f"{rows} finite numbers, one per row", alpha.shape)
     return alpha

@@ -18,9 +18,9 @@ from kandle.problems._sampling import Interval, checked_domain, mesh, uniform
 class Function:
     """Fit y = f(x₁, …, xₙ) on a box, from points drawn uniformly in it.
 
-    - `f`: takes one float64 array an input, returns one of the same shape (NumPy or JAX);
-    - `domain`: (low, high) an input. Inputs enter the network as they are, and its splines live on
-      [-1, 1] unless told otherwise: `scaled()` gives the same problem with its inputs on [-1, 1];
+    - `f`: takes one float64 array per input, returns one of the same shape (NumPy or JAX);
+    - `domain`: (low, high) per input. Inputs enter the network as they are, and its splines live on
+      [-1, 1] by default: `scaled()` gives the same problem with its inputs on [-1, 1];
     - `name`: alone keys the data, so that every scheme and seed sees the same points;
     - `n_train`, `n_test`: points drawn for training and for a test error;
     - `n_grid`: points along each axis of the evaluation grid, 1,000 in one dimension, 200 in two
@@ -82,7 +82,8 @@ class Function:
             ) from error
         if y.shape not in ((), (len(x),)):
             raise UserError(
-                f"Function {self.name!r} must return one value a point: {(len(x),)}. Got {y.shape}."
+                f"Function {self.name!r} must return one value per point: {(len(x),)}. "
+                f"Got {y.shape}."
             )
         y = np.broadcast_to(y, len(x))
         if not np.isfinite(y).all():

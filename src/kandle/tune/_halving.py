@@ -20,7 +20,7 @@ class Racers:
     """The models of one seed, as many as are still in the race.
 
     Args:
-        population: one model a pair.
+        population: one model per pair.
         pairs: which pairs these are.
         held_out: the data that models are compared on; None is what they are trained on.
     """

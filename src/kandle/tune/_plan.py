@@ -21,7 +21,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Plan:
-    """The rungs of a search; models that go on are not trained anew."""
+    """The rungs of a search; models that go on are not trained again from the beginning."""
 
     rungs: tuple[Rung, ...]
 
