@@ -22,7 +22,7 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 # The native kernels are compiled here; without a C++ compiler the installation goes on without them.
-# Bytecode is made at once: where Python may not keep any, every worker of a study would do it anew.
+# Bytecode is made at once: where Python may not keep any, every worker of a study would repeat it.
 $(VENV)/.demo: $(BIN)/python pyproject.toml $(NATIVE)
 	$(BIN)/python -m pip install --quiet --editable '.[explore]'
 	$(BIN)/python -m compileall -q src/kandle

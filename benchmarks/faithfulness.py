@@ -153,14 +153,14 @@ def _share(what: str, cells: pd.DataFrame) -> None:
     judged = cells["inside"].dropna()
     waiting = int((cells["median"].notna() & cells["own"].isna()).sum())
     new = int((cells["median"].isna() & cells["own"].notna()).sum())
-    told = f"{what}: {judged.sum()} of {len(judged)} cells inside"
+    summary = f"{what}: {judged.sum()} of {len(judged)} cells inside"
     if len(judged):
-        told += f" ({judged.mean():.1%}, bar {ENOUGH:.0%})"
+        summary += f" ({judged.mean():.1%}, bar {ENOUGH:.0%})"
     if waiting:
-        told += f", {waiting} not trained yet"
+        summary += f", {waiting} not trained yet"
     if new:
-        told += f", {new} with nothing published"
-    print(told)
+        summary += f", {new} with nothing published"
+    print(summary)
 
 
 def main() -> int:

@@ -60,15 +60,15 @@ def compare(runs: pd.DataFrame, rivals: tuple[str, ...] = RIVALS) -> pd.DataFram
 
 
 def ranks(runs: pd.DataFrame) -> pd.DataFrame:
-    """How far a start's median loss is from the best start's, over settings."""
+    """How far a scheme's median loss is from that of the best scheme, over settings."""
     table = medians(runs).pivot(index=SETTING, columns="scheme", values="loss")
     relative = table.div(table.min(axis=1), axis=0)
-    told = {
+    ranked = {
         "median of loss / best": relative.median(),
         "worst": relative.max(),
         "best on": table.idxmin(axis=1).value_counts(),
     }
-    return pd.DataFrame(told).sort_values("median of loss / best")
+    return pd.DataFrame(ranked).sort_values("median of loss / best")
 
 
 def main() -> int:

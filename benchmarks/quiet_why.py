@@ -75,8 +75,8 @@ def measure(problem: str, shape: Architecture, seeds: int) -> pd.DataFrame:
     def look(step: int, models: list[Checkpoint]) -> None:
         for checkpoint in models:
             scheme, seed = members[checkpoint.index]
-            told = inside(checkpoint.model, x, y, x[:POINTS])
-            rows.append({"scheme": scheme.name, "seed": seed, "step": step} | told)
+            measured = inside(checkpoint.model, x, y, x[:POINTS])
+            rows.append({"scheme": scheme.name, "seed": seed, "step": step} | measured)
 
     results = train(found, shape, members, steps=STEPS, checkpoints=CHECKPOINTS, on_checkpoint=look)
     losses = {(m[0].name, m[1]): r.loss for m, r in zip(members, results, strict=True)}
@@ -127,8 +127,8 @@ def main() -> None:
         table.to_csv(arguments.csv, index=False)
     draw(table, arguments.out)
     columns = [*PANELS, "loss"]
-    told = table[table["step"].isin((0, STEPS))].groupby(["scheme", "step"], sort=False)[columns]
-    print(told.median().to_string(float_format=lambda v: f"{v:.3g}"))
+    chosen = table[table["step"].isin((0, STEPS))].groupby(["scheme", "step"], sort=False)[columns]
+    print(chosen.median().to_string(float_format=lambda v: f"{v:.3g}"))
 
 
 if __name__ == "__main__":

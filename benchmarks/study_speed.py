@@ -70,8 +70,8 @@ def throughput(rounds: int = 2) -> None:
             if attempt:  # the first fills the cache
                 rates[workers].append(clock.rate)
     one, two = (float(np.median(rates[workers])) for workers in (1, 2))
-    told = f"{plan.runs} runs, {len(plan.batches(2))} batches"
-    print(f"throughput ({told}): {one:.2f} and {two:.2f} runs/s, ratio {two / one:.2f}")
+    summary = f"{plan.runs} runs, {len(plan.batches(2))} batches"
+    print(f"throughput ({summary}): {one:.2f} and {two:.2f} runs/s, ratio {two / one:.2f}")
 
 
 def overhead() -> None:

@@ -96,18 +96,18 @@ def test_one_start_against_another():
         rows.append({"scheme": "a", "loss": ratio, "l2": 1.0} | shape)
         rows.append({"scheme": "b", "loss": 1.0, "l2": 1.0} | shape)
     rows.append(shape | {"scheme": "a", "loss": 1.0, "l2": 1.0, "problem": "f2"})
-    told = versus(frame(rows), "a", "b")
-    assert (told["wins"], told["settings"], told["percent"]) == (8, 10, 80)
-    assert told["low"] < 80 < told["high"]
-    assert told["ratio"] == pytest.approx(0.5)
-    assert told["ratio_low"] <= 0.5 <= told["ratio_high"]
-    assert told["sign"] == pytest.approx(0.109375)  # two-sided, 8 of 10
+    summary = versus(frame(rows), "a", "b")
+    assert (summary["wins"], summary["settings"], summary["percent"]) == (8, 10, 80)
+    assert summary["low"] < 80 < summary["high"]
+    assert summary["ratio"] == pytest.approx(0.5)
+    assert summary["ratio_low"] <= 0.5 <= summary["ratio_high"]
+    assert summary["sign"] == pytest.approx(0.109375)  # two-sided, 8 of 10
     assert versus(frame(rows), "a", "b", "l2")["wins"] == 0
 
 
 def test_without_a_common_setting_there_is_nothing_to_tell():
     shape = {"G": 5, "width": 1, "depth": 1, "loss": 1.0, "l2": 1.0}
     rows = [{"scheme": "a", "problem": "f1"} | shape, {"scheme": "b", "problem": "f2"} | shape]
-    told = versus(frame(rows), "a", "b")
-    assert told["settings"] == 0
-    assert np.isnan(told["ratio"])
+    summary = versus(frame(rows), "a", "b")
+    assert summary["settings"] == 0
+    assert np.isnan(summary["ratio"])

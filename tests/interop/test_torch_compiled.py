@@ -106,9 +106,9 @@ def test_what_a_compiler_made_is_told_by_what_it_was(make, unknown, left):
     assert [layer.name for layer in report.layers] == ["0"]
     assert report.unknown == tuple(unknown)
     assert report.left == (*left, "2 (Linear)")
-    told = [str(warning.message) for warning in caught]
-    assert len(told) == bool(unknown)
-    assert all(name in told[0] for name in unknown)
+    messages = [str(warning.message) for warning in caught]
+    assert len(messages) == bool(unknown)
+    assert all(name in messages[0] for name in unknown)
     for name, tensor in net[1].state_dict().items():
         assert torch.equal(before[name], tensor), name
 

@@ -34,13 +34,13 @@ def test_a_saved_model_is_read_in_figures_and_words(model, tmp_path, capsys):
 
 def test_json_holds_all_numbers(model, capsys):
     assert main(["ntk", str(model), "--problem", "allen-cahn", "--steps", "7", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["steps"] == 7
-    assert {block: len(b["eigenvalues"]) for block, b in told["blocks"].items()} == {
+    output = json.loads(capsys.readouterr().out)
+    assert output["steps"] == 7
+    assert {block: len(b["eigenvalues"]) for block, b in output["blocks"].items()} == {
         "pde": 256,
         "bc": 32,
     }
-    assert "within 7 steps" in told["blocks"]["bc"]["reading"]
+    assert "within 7 steps" in output["blocks"]["bc"]["reading"]
 
 
 def test_a_float64_model_is_read_from_a_float32_program(tmp_path, capsys):

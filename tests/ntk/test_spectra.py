@@ -146,9 +146,9 @@ def test_what_the_diagonal_was_given_is_no_mode():
     x = np.repeat(np.array([[0.1, 0.2], [-0.5, 0.4]]), 3, axis=0)
     found = ntk.spectrum(model, x)
     assert found.floored
-    told = ntk.reading(found, np.int64(2000))
-    assert "Modes 3 to 6 cannot be told from zero: no number of steps would do." in told
-    assert "steps would be needed" not in told
+    output = ntk.reading(found, np.int64(2000))
+    assert "Modes 3 to 6 cannot be distinguished from zero: no number of steps would do." in output
+    assert "steps would be needed" not in output
     assert not ntk.Spectrum.of(with_eigenvalues([1.0, 8.0])).floored
 
 

@@ -39,18 +39,18 @@ TINY_SCALES = {"smoke": TINY["functions"]}
 
 def test_a_table_and_a_figure_from_nothing(tiny, command, tmp_path):
     out = tmp_path / "out"
-    code, told, _ = command("reproduce", "table1", "figD1", "--scale", "smoke", "--out", out)
+    code, output, _ = command("reproduce", "table1", "figD1", "--scale", "smoke", "--out", out)
     assert code == 0
     files = ["table1.txt", "table1.md", "table1.tex", "table1.csv", "figD1.png", "explorer.html"]
     assert all((out / name).stat().st_size > 100 for name in files)
-    assert str(out / "table1.txt") in told
-    assert str(out / "figD1.png") in told
-    assert str(out / "explorer.html") in told
+    assert str(out / "table1.txt") in output
+    assert str(out / "figD1.png") in output
+    assert str(out / "explorer.html") in output
     assert "paper" in (out / "table1.txt").read_text()
-    assert (out / "table1.txt").read_text() in told
+    assert (out / "table1.txt").read_text() in output
 
     # What was shortened is said on the screen, in the table and on the page.
-    assert "TRAINING WAS SHORTENED" in told
+    assert "TRAINING WAS SHORTENED" in output
     for name in ("table1.txt", "table1.md", "table1.tex"):
         assert "trained for 3 steps" in (out / name).read_text()
     page = (out / "explorer.html").read_text()
@@ -60,7 +60,7 @@ def test_a_table_and_a_figure_from_nothing(tiny, command, tmp_path):
     with Store.open(out / "store") as store:
         before = len(store)
         assert before == 2 * 5
-    code, told, _ = command("reproduce", "table1", "--scale", "smoke", "--out", out)
+    code, output, _ = command("reproduce", "table1", "--scale", "smoke", "--out", out)
     assert code == 0
     with Store.open(out / "store") as store:
         assert len(store) == before
@@ -68,19 +68,19 @@ def test_a_table_and_a_figure_from_nothing(tiny, command, tmp_path):
 
 def test_without_plotly_the_explorer_is_skipped(tiny, command, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    code, told, _ = command("reproduce", "figD1", "--scale", "smoke", "--out", tmp_path)
+    code, output, _ = command("reproduce", "figD1", "--scale", "smoke", "--out", tmp_path)
     assert code == 0
-    (line,) = [line for line in told.splitlines() if "no explorer" in line]
+    (line,) = [line for line in output.splitlines() if "no explorer" in line]
     assert "pip install 'kandle[explore]'" in line
     assert not (tmp_path / "explorer.html").exists()
 
 
 def test_what_needs_no_training_needs_no_store(command, tmp_path):
-    code, told, _ = command("reproduce", "tableC1", "--scale", "quick", "--out", tmp_path)
+    code, output, _ = command("reproduce", "tableC1", "--scale", "quick", "--out", tmp_path)
     assert code == 0
     assert (tmp_path / "tableC1.tex").exists()
     assert not (tmp_path / "store").exists()
-    assert "SHORTENED" not in told
+    assert "SHORTENED" not in output
 
 
 def test_interrupted_it_says_how_to_go_on(tiny, command, tmp_path, monkeypatch):
@@ -96,9 +96,9 @@ def test_interrupted_it_says_how_to_go_on(tiny, command, tmp_path, monkeypatch):
 
 
 def test_a_target_the_scale_does_not_cover(command, tmp_path):
-    code, told, _ = command("reproduce", "fig3", "--scale", "quick", "--out", tmp_path)
+    code, output, _ = command("reproduce", "fig3", "--scale", "quick", "--out", tmp_path)
     assert code == 0
-    assert "Scale quick does not cover fig3: --scale overnight or paper does." in told
+    assert "Scale quick does not cover fig3: --scale overnight or paper does." in output
     assert paper.TARGETS["fig3"].what
 
 

@@ -178,7 +178,7 @@ def test_a_residual_of_another_shape_is_refused_before_training(residual, messag
     ],
 )
 def test_a_reference_that_cannot_be_is_told_before_training(reference, message):
-    told = []
+    calls = []
     small = Architecture(width=2, depth=1, grid=3)
     with pytest.raises(UserError, match=message):
         train(
@@ -186,9 +186,9 @@ def test_a_reference_that_cannot_be_is_told_before_training(reference, message):
             small,
             [("glorot", 0)],
             steps=1,
-            progress=lambda *made: told.append(made),
+            progress=lambda *made: calls.append(made),
         )
-    assert not told
+    assert not calls
 
 
 def test_a_function_that_cannot_take_arrays_says_so():

@@ -162,15 +162,17 @@ class Page:
         for event in self.browser.events:
             if event.get("sessionId") != self.session:
                 continue
-            method, told = event["method"], event["params"]
+            method, details = event["method"], event["params"]
             if method == "Runtime.exceptionThrown":
-                found.append(told["exceptionDetails"]["exception"].get("description", "exception"))
-            elif method == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning"):
-                found.append(str([a.get("value") for a in told["args"]]))
-            elif method == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
-                found.append(told["entry"]["text"])
+                found.append(
+                    details["exceptionDetails"]["exception"].get("description", "exception")
+                )
+            elif method == "Runtime.consoleAPICalled" and details["type"] in ("error", "warning"):
+                found.append(str([a.get("value") for a in details["args"]]))
+            elif method == "Log.entryAdded" and details["entry"]["level"] in ("error", "warning"):
+                found.append(details["entry"]["text"])
             elif method == "Network.requestWillBeSent":
-                url = told["request"]["url"]
+                url = details["request"]["url"]
                 if not url.startswith(("file:", "data:", "blob:", "about:")):
                     found.append(f"asked for {url}")
         return found

@@ -121,8 +121,8 @@ def test_the_variants_of_a_users_scheme_are_shown_as_schemes(parts):
 
 
 def test_the_region_says_how_sure_it_is(parts):
-    told = made(parts[0])["studies"][0]["regions"]["power-law"]
-    assert re.search(r"α = 0\.25: β = .* \(14 settings; \d+ of its \d+ pairs? certain\)", told)
+    shown = made(parts[0])["studies"][0]["regions"]["power-law"]
+    assert re.search(r"α = 0\.25: β = .* \(14 settings; \d+ of its \d+ pairs? certain\)", shown)
 
 
 def test_names_cannot_leave_their_place(parts):
@@ -278,12 +278,12 @@ def test_a_click_on_a_cell_shows_its_curves_and_spectra(page, parts):
     page.choose("problem", "Burgers")
     page.click(*spot(page, "heatmap", 0, 1))
     page.wait("document.getElementById('cell').textContent.includes('α = 0.25, β = 1.75')")
-    told = page.run("document.getElementById('cell').textContent")
+    shown = page.run("document.getElementById('cell').textContent")
     data = parts[7]
     own = data.runs[data.runs["problem"].eq("burgers") & data.runs["alpha"].eq(0.25)]
     own = own[own["beta"].eq(1.75)]
     mantissa, exponent = f"{own['loss'].item():.2e}".split("e")
-    assert f"loss {mantissa}e{int(exponent):+d}" in told
+    assert f"loss {mantissa}e{int(exponent):+d}" in shown
     curve = page.run("document.getElementById('curves').data.at(-1).y")
     assert curve[-1] == pytest.approx(data.curves[own["identity"].item()].loss[-1], rel=1e-3)
     names = page.run("document.getElementById('spectra').data.map((t) => t.name)")
@@ -302,9 +302,9 @@ def test_spectra_of_another_study_are_found_for_the_same_cell(page):
     page.wait("document.activeElement.id === 'heatmap'")
     for key in ("ArrowLeft",) * 4 + ("ArrowDown",) * 4 + ("ArrowRight", *("ArrowUp",) * 3):
         page.press(key)
-    told = page.run("document.getElementById('cell').textContent")
-    assert "α = 0.25, β = 1.75" in told
-    assert "width 32, depth 3" in told
+    shown = page.run("document.getElementById('cell').textContent")
+    assert "α = 0.25, β = 1.75" in shown
+    assert "width 32, depth 3" in shown
     assert page.run("document.getElementById('spectra').data.length") == 5
 
 
@@ -323,11 +323,11 @@ def test_plots_that_get_data_get_room_and_schemes_stay_chosen(page):
 @needs_browser
 def test_it_is_used_by_keyboard_alone(page):
     page.run("document.getElementById('heatmap').focus()")
-    told = set()
+    shown = set()
     for key in ("ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown"):
         page.press(key)
-        told.add(page.run("document.getElementById('cell').textContent"))
-    assert len(told) >= 3
+        shown.add(page.run("document.getElementById('cell').textContent"))
+    assert len(shown) >= 3
     assert page.run("document.getElementById('heatmap').layout.shapes.length") == 2
     reachable = page.run(
         "[...document.querySelectorAll('select, button, [tabindex]')]"
@@ -387,9 +387,9 @@ def test_a_point_of_the_comparison_leads_to_its_cell(page, parts):
         pair = pairs[pairs["problem"].eq("f1") & pairs["G"].eq(40)].iloc[0]
         page.click(*spot(page, "compare", pair["loss_rival"], pair["loss"]))
         page.wait("document.getElementById('grid').selectedOptions[0].textContent === '40'")
-        told = page.run("document.getElementById('cell').textContent")
-        assert f"{chosen.split(',')[0]}" in told
-        assert "G = 40, width 8, depth 2" in told
+        shown = page.run("document.getElementById('cell').textContent")
+        assert f"{chosen.split(',')[0]}" in shown
+        assert "G = 40, width 8, depth 2" in shown
         assert "G = 40" in page.run("document.getElementById('heatmap-help').textContent")
         assert page.run("document.getElementById('heatmap').layout.shapes.length") == marks
 
@@ -493,9 +493,9 @@ def test_a_click_on_a_full_page_draws_each_plot_once_and_decodes_nothing(chromiu
 
 def test_the_command_writes_a_page_from_a_store(command, store, tmp_path):
     out = tmp_path / "deep" / "page.html"
-    code, told, errors = command("explore", "--store", store, "--out", out)
+    code, shown, errors = command("explore", "--store", store, "--out", out)
     assert code == 0, errors
-    assert told.strip() == str(out)
+    assert shown.strip() == str(out)
     assert out.stat().st_size > 1e6
     assert "must end in .html" in command("explore", "--store", store, "--out", "page.txt")[2]
     assert command("explore", "--store", tmp_path / "no", "--out", out)[0] == 2

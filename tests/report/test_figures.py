@@ -43,9 +43,9 @@ def test_the_list_is_the_papers():
 @pytest.mark.parametrize("name", NAMES)
 def test_every_figure_is_drawn_from_a_partial_store(command, store, tmp_path, name):
     out = tmp_path / "figures" / f"{name}.png"
-    code, told, errors = command("figure", name, "--store", store, "--out", out)
+    code, output, errors = command("figure", name, "--store", store, "--out", out)
     assert code == 0, errors
-    assert told.strip() == str(out)
+    assert output.strip() == str(out)
     picture = imread(out)
     height, width = picture.shape[:2]
     assert 900 <= width <= 2100
@@ -157,11 +157,11 @@ def test_heatmaps_share_a_scale_unless_each_has_its_own():
 
 
 def test_all_heatmaps_of_a_store(command, store, tmp_path):
-    code, told, _ = command(
+    code, output, _ = command(
         "figure", "heatmap", "--store", store, "--problem", "f3", "--out", tmp_path / "all"
     )
     assert code == 0
-    assert [line.rsplit("/", 1)[1] for line in told.split()] == [
+    assert [line.rsplit("/", 1)[1] for line in output.split()] == [
         f"heatmap-f3-G{g}.png" for g in (5, 10, 20, 40)
     ]
     out = tmp_path / "one.svg"

@@ -132,14 +132,14 @@ def test_table_1_counts_what_the_frames_hold(parts):
 @pytest.mark.parametrize("format", ["text", "markdown", "latex"])
 def test_partial_tables_say_what_they_are_made_of(parts, format):
     shown = tables.render(win_table(parts[0].assign(steps=100), "1"), format)
-    told = " ".join(shown.split())
+    output = " ".join(shown.split())
     for words in (
         "no runs of f2, f4, f5; 7 of the paper's 96 architectures; fewer seeds",
         "Partial: trained for 100 steps where the paper has 2,000",
         "Made of 7 architectures",
         "did not finish",
     ):
-        assert words in told
+        assert words in output
 
 
 def test_a_whole_table_does_not_call_itself_partial():

@@ -153,8 +153,8 @@ def test_merging_adds_keeps_and_reports(tmp_path):
         b.add_many([(spec(seed), outcome(0.1, wall_s=3.0)) for seed in (2, 3)])
         b.add(spec(1), outcome(0.7))
         b.add(spec(4), outcome(0.9))
-        told = merge(a, b)
-        assert (told.added, told.kept, told.conflicts) == (2, 1, [spec(1).identity])
+        summary = merge(a, b)
+        assert (summary.added, summary.kept, summary.conflicts) == (2, 1, [spec(1).identity])
         again = merge(a, b)
         assert (again.added, again.kept, again.conflicts) == (0, 3, [spec(1).identity])
         assert a.frame().set_index("seed")["loss"].to_dict() == {

@@ -214,14 +214,14 @@ def test_a_full_disk_loses_nothing(tmp_path):
         "s = Store.open(sys.argv[1], 'w');"
         "[s.add(t.spec(i), t.outcome(i)) or print(i, flush=True) for i in range(20, 2000)]"
     )
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path), str(Path(__file__).parent)],
         capture_output=True,
         text=True,
     )
-    assert "StoreError: No room left to write" in told.stderr
-    assert "All runs stored so far are safe" in told.stderr
-    acknowledged = [int(line) for line in told.stdout.split()]
+    assert "StoreError: No room left to write" in output.stderr
+    assert "All runs stored so far are safe" in output.stderr
+    acknowledged = [int(line) for line in output.stdout.split()]
     assert acknowledged
     with Store.open(tmp_path, "w") as store:
         kept = set(store.frame()["seed"])
@@ -244,13 +244,13 @@ def test_a_store_that_may_only_be_read():
         os.chmod(directory, 0o755)
         for path in (*store.iterdir(), store):
             path.chmod(0o555 if path.is_dir() else 0o444)
-        told = subprocess.run(
+        output = subprocess.run(
             [sys.executable, "-c", code, str(store)], capture_output=True, text=True
         )
         store.chmod(0o755)
-    assert told.stderr == ""
-    assert told.stdout.splitlines()[0] == "20 20 20"
-    assert "cannot be written here (Permission denied)" in told.stdout
+    assert output.stderr == ""
+    assert output.stdout.splitlines()[0] == "20 20 20"
+    assert "cannot be written here (Permission denied)" in output.stdout
 
 
 def test_runs_in_the_log_are_read_where_no_log_can_be_shared(tmp_path, monkeypatch):

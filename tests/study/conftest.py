@@ -8,7 +8,7 @@ from kandle import study
 
 
 class Notes:
-    """A watcher that keeps what it is told."""
+    """A watcher that records its calls."""
 
     def __init__(self):
         self.notes = []

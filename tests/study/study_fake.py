@@ -97,5 +97,5 @@ def leaving(specs):
 
 def environment(specs):
     """Outcomes that tell, as their reason, what the worker's environment holds it to."""
-    told = os.environ.get("PJRT_NPROC", ""), os.environ.get("JAX_COMPILATION_CACHE_DIR", "")
-    return [Outcome("ok", reason=" ".join(told)) for _ in specs]
+    settings = os.environ.get("PJRT_NPROC", ""), os.environ.get("JAX_COMPILATION_CACHE_DIR", "")
+    return [Outcome("ok", reason=" ".join(settings)) for _ in specs]

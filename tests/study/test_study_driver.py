@@ -39,8 +39,8 @@ def test_what_always_fails_is_split_and_recorded(kind, reason, tmp_path, notes):
         assert set(frame.index[frame["status"] == "failed"]) == {spec.identity for spec in bad}
         assert set(frame.loc[[spec.identity for spec in bad], "reason"]) == {reason}
         assert frame.loc[frame["status"] != "failed", "l2"].notna().all()
-        told = study.status(store)["studies"][0]
-    assert (told["failed"], told["failures"]) == (3, [{"reason": reason, "runs": 3}])
+        summary = study.status(store)["studies"][0]
+    assert (summary["failed"], summary["failures"]) == (3, [{"reason": reason, "runs": 3}])
 
     # They are not tried again unless asked for, and are remembered as failed.
     again = failing("train", plan, tmp_path, notes)
@@ -57,8 +57,8 @@ def test_what_always_fails_is_split_and_recorded(kind, reason, tmp_path, notes):
     )
     assert (again.trained, again.failed) == (0, 3)
     with Store.open(tmp_path) as store:
-        [told] = study.status(store)["studies"][0]["failures"]
-    assert told["reason"] != reason  # the last one
+        [summary] = study.status(store)["studies"][0]["failures"]
+    assert summary["reason"] != reason  # the last one
     cured = study.run(
         plan,
         tmp_path,

@@ -38,9 +38,9 @@ def test_a_round_trip_is_exact(store, tmp_path, suffix):
         count = study.export(opened, first)
         assert count == len(opened)
     with Store.open(tmp_path / "copy", "w") as copy:
-        told = study.import_rows(first, copy)
-        assert (told.rows, told.repeated, told.ignored) == (count, 0, ())
-        assert (told.gathered.added, told.gathered.conflicts) == (count, [])
+        summary = study.import_rows(first, copy)
+        assert (summary.rows, summary.repeated, summary.ignored) == (count, 0, ())
+        assert (summary.gathered.added, summary.gathered.conflicts) == (count, [])
         study.export(copy, second)
         again = study.import_rows(first, copy)
         assert (again.gathered.added, again.gathered.kept) == (0, count)
@@ -72,7 +72,7 @@ def importing(tmp_path, text, name="rows.csv"):
 
 
 def test_the_rest_defaults_to_the_study(tmp_path):
-    told, frame = importing(
+    summary, frame = importing(
         tmp_path,
         HEADER
         + "\npdes,allen-cahn,power-law,0.25,1.0,5,8,2,0,0.125,0.5"
@@ -80,7 +80,7 @@ def test_the_rest_defaults_to_the_study(tmp_path):
         + "\nfunctions,f3,glorot,,,5.0,8.0,2.0,0.0,nan,"
         + "\nfeynman,I.6.2,glorot,,,5,8,2,0,1,1\n",
     )
-    assert told.gathered.added == 4
+    assert summary.gathered.added == 4
     shapes = study.Axes(architectures=((5, 8, 2), (20, 32, 3)))
     made = {
         spec.identity
@@ -100,32 +100,34 @@ def test_the_rest_defaults_to_the_study(tmp_path):
 def test_a_byte_order_mark_is_not_part_of_a_name(tmp_path):
     """Spreadsheets write one before the first column."""
     row = "\npdes,allen-cahn,power-law,0.25,1.0,5,8,2,0,0.125,0.5\n"
-    told, frame = importing(tmp_path, "\ufeff" + HEADER + row)
-    assert (told.gathered.added, told.ignored) == (1, ())
+    summary, frame = importing(tmp_path, "\ufeff" + HEADER + row)
+    assert (summary.gathered.added, summary.ignored) == (1, ())
     assert frame["study"].tolist() == ["pdes"]
 
 
 def test_repeated_rows_are_replicates(tmp_path):
     row = "pdes,burgers,baseline,,,5,8,2,0,{},0.5\n"
     text = HEADER + "\n" + row.format(0.1) + row.format(0.3) + row.format(0.1)
-    told, frame = importing(tmp_path, text)
-    assert (told.repeated, told.gathered.added) == (2, 3)
+    summary, frame = importing(tmp_path, text)
+    assert (summary.repeated, summary.gathered.added) == (2, 3)
     assert frame[["loss", "replicate"]].to_numpy().tolist() == [[0.1, 0], [0.3, 1], [0.1, 2]]
-    told, frame = importing(tmp_path, text)
-    assert (told.gathered.added, told.gathered.kept, len(frame)) == (0, 3, 3)
+    summary, frame = importing(tmp_path, text)
+    assert (summary.gathered.added, summary.gathered.kept, len(frame)) == (0, 3, 3)
 
 
 def test_other_contents_are_a_conflict_and_not_stored(tmp_path):
     row = "pdes,burgers,baseline,,,5,8,2,0,{},0.5\n"
     importing(tmp_path, HEADER + "\n" + row.format(0.1))
-    told, frame = importing(tmp_path, HEADER + "\n" + row.format(0.2))
-    assert len(told.gathered.conflicts) == 1
+    summary, frame = importing(tmp_path, HEADER + "\n" + row.format(0.2))
+    assert len(summary.gathered.conflicts) == 1
     assert frame["loss"].tolist() == [0.1]
 
 
 def test_columns_that_mean_nothing_are_left_out(tmp_path):
-    told, _ = importing(tmp_path, HEADER + ",colour\npdes,burgers,baseline,,,5,8,2,0,0.1,0.5,red\n")
-    assert told.ignored == ("colour",)
+    summary, _ = importing(
+        tmp_path, HEADER + ",colour\npdes,burgers,baseline,,,5,8,2,0,0.1,0.5,red\n"
+    )
+    assert summary.ignored == ("colour",)
 
 
 @pytest.mark.parametrize(

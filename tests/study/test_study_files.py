@@ -1,4 +1,4 @@
-"""Study files: what they can say, and what they are told when they say it wrongly."""
+"""Study files: what they can say, and the messages for mistakes in them."""
 
 from pathlib import Path
 

@@ -58,8 +58,8 @@ def kandle(*arguments, check=True, **options):
 def trained(tmp_path_factory):
     """The tiny plan, run by the program on two workers."""
     directory = tmp_path_factory.mktemp("trained") / "store"
-    told = kandle("study", "run", "functions", *OPTIONS, "--store", directory, "--workers", 2)
-    assert "12 of 12 runs are stored" in told.stdout
+    output = kandle("study", "run", "functions", *OPTIONS, "--store", directory, "--workers", 2)
+    assert "12 of 12 runs are stored" in output.stdout
     return directory
 
 
@@ -113,8 +113,8 @@ def test_shards_merged_by_the_program_give_the_same_rows(trained, tmp_path):
             "--workers",
             1,
         )
-    told = kandle("study", "merge", *shards, "--store", tmp_path / "whole")
-    assert told.stdout.count("runs added, 0 were there already") == 2
+    output = kandle("study", "merge", *shards, "--store", tmp_path / "whole")
+    assert output.stdout.count("runs added, 0 were there already") == 2
     assert_same(rows(tmp_path / "whole"), rows(trained))
     again = kandle("study", "merge", *shards, "--store", tmp_path / "whole")
     assert again.stdout.count(": 0 runs added") == 2
@@ -136,9 +136,9 @@ def test_conflicts_are_reported_and_the_exit_code_says_so(trained, tmp_path):
 
 
 def test_status_export_and_import(trained, tmp_path):
-    told = json.loads(kandle("study", "status", "--store", trained, "--json").stdout)
-    assert (told["runs"], told["writer"]) == (12, None)
-    (only,) = told["studies"]
+    output = json.loads(kandle("study", "status", "--store", trained, "--json").stdout)
+    assert (output["runs"], output["writer"]) == (12, None)
+    (only,) = output["studies"]
     assert (only["study"], only["ok"], only["failed"]) == ("functions", 12, 0)
     assert (only["session"]["state"], only["session"]["missing"]) == ("complete", 0)
     text = kandle("study", "status", "--store", trained).stdout
@@ -146,8 +146,8 @@ def test_status_export_and_import(trained, tmp_path):
     for suffix in ("csv", "parquet"):
         path = tmp_path / f"rows.{suffix}"
         kandle("study", "export", "--store", trained, "--out", path)
-        told = kandle("study", "import", path, "--store", tmp_path / suffix)
-        assert "12 runs added, 0 were there already" in told.stdout
+        output = kandle("study", "import", path, "--store", tmp_path / suffix)
+        assert "12 runs added, 0 were there already" in output.stdout
         assert rows(tmp_path / suffix)[0].equals(rows(trained)[0])
 
 
@@ -176,8 +176,8 @@ seeds = 1
 gain = [1.0, 2.0]
 """
     )
-    told = kandle("study", "plan", "mine.toml", "--json", cwd=tmp_path)
-    assert json.loads(told.stdout)["runs"] == 8
+    output = kandle("study", "plan", "mine.toml", "--json", cwd=tmp_path)
+    assert json.loads(output.stdout)["runs"] == 8
     kandle("study", "run", "mine.toml", "--store", "store", "--workers", 1, cwd=tmp_path)
     frame = rows(tmp_path / "store")[0]
     assert (frame["status"] == "ok").all()
@@ -334,9 +334,9 @@ def test_a_run_that_cannot_be_made_fails_with_its_reason_and_exit_code_1(tmp_pat
     )
     assert done.returncode == 1
     assert "2 runs failed" in done.stdout
-    told = kandle("study", "status", "--store", tmp_path / "store").stdout
-    assert "failed (2): UserError: Function 'bad' of 1 inputs cannot be evaluated: " in told
-    assert "RuntimeError: no such luck" in told
+    output = kandle("study", "status", "--store", tmp_path / "store").stdout
+    assert "failed (2): UserError: Function 'bad' of 1 inputs cannot be evaluated: " in output
+    assert "RuntimeError: no such luck" in output
 
 
 @pytest.mark.parametrize(

@@ -297,10 +297,10 @@ def test_each_target_has_scores_and_a_ridge_of_its_own(tmp_path, capsys):
     alone, both = (_scores(text) for text in found.values())
     assert both["ridge"][0] == alone["ridge"][0]  # as good as if there were no other target
     assert len(both["ridge"]) == 2
-    told = found["price,rate"]
-    assert re.search(r"^price +train +test", told, re.MULTILINE)
-    assert re.search(r"^rate +train +test", told, re.MULTILINE)
-    assert "no better on the test rows than ridge for price: prefer that." in told
+    text = found["price,rate"]
+    assert re.search(r"^price +train +test", text, re.MULTILINE)
+    assert re.search(r"^rate +train +test", text, re.MULTILINE)
+    assert "no better on the test rows than ridge for price: prefer that." in text
     # In the units of each: the mean is off by its spread.
     price, rate = (float(line[-2]) for line in both["mean"])
     assert price > 1e5
@@ -337,10 +337,10 @@ def test_options_are_refused_in_one_line(table, option, capsys):
     with pytest.raises(SystemExit) as left:
         main(["fit", str(table), "--target", "y", *option, "--out", "m.safetensors"])
     assert left.value.code == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert told.startswith(f"kandle fit: error: argument {option[0]}: ")
-    assert told.endswith("(see kandle fit --help)\n")
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1
+    assert text.startswith(f"kandle fit: error: argument {option[0]}: ")
+    assert text.endswith("(see kandle fit --help)\n")
 
 
 def test_scores_are_told_even_if_the_disk_fails(table, tmp_path, capsys, monkeypatch):
@@ -350,9 +350,9 @@ def test_scores_are_told_even_if_the_disk_fails(table, tmp_path, capsys, monkeyp
     monkeypatch.setattr("kandle.tabular.save_fitted", full)
     out = str(tmp_path / "m.safetensors")
     assert main(["fit", str(table), "--target", "y", *FAST, "--out", out]) == 2
-    told = capsys.readouterr()
-    assert "test R²" in told.out
-    assert "No space left" in told.err
+    text = capsys.readouterr()
+    assert "test R²" in text.out
+    assert "No space left" in text.err
 
 
 def test_an_unknown_option_is_an_error_of_the_command(table, capsys):

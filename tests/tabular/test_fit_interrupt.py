@@ -43,8 +43,8 @@ def test_fit_ends_with_130_and_no_crash_and_leaves_nothing(tmp_path, after):
     )
     time.sleep(after)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=120)
-    assert process.returncode == 130, told
-    assert "kandle: interrupted" in told
-    assert "Traceback" not in told
+    _, text = process.communicate(timeout=120)
+    assert process.returncode == 130, text
+    assert "kandle: interrupted" in text
+    assert "Traceback" not in text
     assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]

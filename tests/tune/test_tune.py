@@ -91,11 +91,11 @@ def test_bad_budgets(given):
 
 
 def test_finalists_are_those_of_whole_trainings_to_the_bit():
-    told = []
-    tuned = tune(WAVE, **FEW, seeds=2, budget=600, progress=lambda *now: told.append(now))
+    calls = []
+    tuned = tune(WAVE, **FEW, seeds=2, budget=600, progress=lambda *now: calls.append(now))
     assert tuned.plan.model_steps <= 600 < tuned.exhaustive
     assert len(tuned.plan.rungs) > 1
-    assert told[-1][0] == told[-1][1] == tuned.plan.model_steps
+    assert calls[-1][0] == calls[-1][1] == tuned.plan.model_steps
     assert len(tuned.candidates) == 9
     members = [(init.PowerLaw(c.alpha, c.beta), seed) for c in tuned.finalists for seed in range(2)]
     whole = train(WAVE, Architecture(width=3, depth=1, grid=3), members, steps=60)
@@ -119,12 +119,12 @@ def test_all_pairs_if_the_budget_allows_and_how_sure():
 
 
 def test_a_time_is_a_budget_too():
-    told = []
+    calls = []
     tuned = tune(
-        WAVE, **FEW, seeds=1, steps=30, budget="60s", progress=lambda *now: told.append(now)
+        WAVE, **FEW, seeds=1, steps=30, budget="60s", progress=lambda *now: calls.append(now)
     )
     assert tuned.best.steps == 30
-    assert told[-1][0] == told[-1][1] == tuned.plan.model_steps
+    assert calls[-1][0] == calls[-1][1] == tuned.plan.model_steps
     assert tuned.cut is None
     with pytest.raises(UserError, match=r"^1e-05 min is too short for .* at least about .* min"):
         tune(WAVE, **FEW, seeds=1, steps=30, budget="0.00001min")

@@ -41,7 +41,7 @@ def as_floating(x: ArrayLike) -> Array:
 class _Namespace:
     """`jax.numpy` with a `stack` that XLA does not fuse with what computes its parts.
 
-    Fused, a CPU would choose among the parts anew for every element and vectorize none of them.
+    If they were fused, a CPU would select a part per element and vectorize none of them.
     """
 
     def __getattr__(self, name: str) -> Any:

@@ -34,7 +34,7 @@ def cores() -> int:
 
 
 def rate() -> float:
-    """Operations a second of one core on fused multiply-adds, the best of a few measurements."""
+    """Fused multiply-adds per second of one core, the best of a few measurements."""
     return max(_library.fma_rate() for _ in range(3))
 
 

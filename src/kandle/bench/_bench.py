@@ -62,7 +62,7 @@ def measure(cases: Sequence[Case], peers: Makers, rounds: int, rate: float) -> I
 
 @dataclass(frozen=True)
 class Growth:
-    """Milliseconds a step of one library on the coarse and on the fine grid."""
+    """Milliseconds per step of one library on the coarse and on the fine grid."""
 
     library: str
     coarse_ms: float

@@ -14,7 +14,7 @@ _MOST_STEPS = 512
 
 
 def medians(runners: Sequence[Runner], rounds: int) -> list[float]:
-    """Milliseconds a step of each: the median over rounds in which each has one turn."""
+    """Milliseconds per step of each: the median over rounds in which each has one turn."""
     steps = [_warm(runner) for runner in runners]
     turns: list[list[float]] = [[] for _ in runners]
     for _ in range(rounds):

@@ -1,6 +1,6 @@
 """jaxKAN's side, at its fastest: `spline` layers, one jitted step that reuses its buffers.
 
-Its `base` layers, which evaluate the basis anew for every output, are several times slower. The
+Its `base` layers, which evaluate the basis again for every output, are several times slower. The
 module is taken apart once and put together inside the compiled step, which spares the bookkeeping
 of `nnx.jit`. Derivatives are its own Allen-Cahn residual's: reverse mode in reverse mode, a point
 at a time under `vmap`. Residual-based attention is the published variant, as on Kandle's side.

@@ -85,12 +85,12 @@ def _not_covered(work: Any) -> str:
 def _shortened(work: Any) -> str:
     if not work.shortened:
         return ""
-    told = "; ".join(
+    steps_run = "; ".join(
         f"{study} {' or '.join(f'{n:,}' for n in steps)}" for study, steps in work.shortened
     )
     return (
         f"TRAINING WAS SHORTENED at scale {work.scale}: these numbers show that everything works, "
-        f"not how well anything learns. Steps: {told}; the paper has 2,000 for functions and "
+        f"not how well anything learns. Steps: {steps_run}; the paper has 2,000 for functions and "
         "5,000 for PDEs."
     )
 

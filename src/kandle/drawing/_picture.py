@@ -95,8 +95,8 @@ def _layer_edges(
 ) -> list[Edge]:
     """The strongest edges of a layer, ordered so that few lines cross.
 
-    Neighbors are in different rows, so no two boxes share a position and every line can be told
-    from the others.
+    Neighbors are in different rows, so no two boxes share a position and every line can be
+    distinguished from the others.
     """
     (mask,) = strongest([each], limit)
     pairs = [(j, i) for j, i in np.argwhere(mask) if each.importance[j, i] > 0]

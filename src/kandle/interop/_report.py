@@ -24,9 +24,9 @@ class Report:
 
     Attributes:
         scheme: the scheme's name.
-        layers: the layers that start anew.
+        layers: the layers that were initialized.
         left: "name (Type)" of parts with parameters that are known not to be spline layers.
-        unknown: the same for parts that nothing here knows; they keep their start.
+        unknown: the same for parts that nothing here knows; they keep their weights.
         reset: the same for parts whose scales and biases became one and zero.
     """
 

@@ -22,7 +22,7 @@ def reading(spectrum: Spectrum, steps: int, *, largest: float | None = None) -> 
 
     of it is left. This takes no account of Adam, which scales every weight's step for itself, nor
     of the kernel's own change: it is what the spectrum by itself promises. Modes up to
-    `Spectrum.floor` are zero as far as can be told, and are never learned.
+    `Spectrum.floor` cannot be distinguished from zero and are never learned.
 
     `largest` stands in for λ_1 in the rate where this kernel is a block of a larger one.
     """
@@ -52,8 +52,8 @@ def reading(spectrum: Spectrum, steps: int, *, largest: float | None = None) -> 
         )
     if alive < n:
         parts.append(
-            f"{_range(alive + 1, n, 'cannot', 'cannot')} be told from zero: no number of steps "
-            "would do."
+            f"{_range(alive + 1, n, 'cannot', 'cannot')} be distinguished from zero: no number of "
+            "steps would do."
         )
     if spectrum.error_share is not None and sum(spectrum.error_share) > 0:
         share = np.asarray(spectrum.error_share)

@@ -42,12 +42,12 @@ class Spectrum:
 
     @property
     def floor(self) -> float:
-        """Eigenvalues up to here cannot be told from zero: twice what the diagonal was given."""
+        """Eigenvalues up to twice the shift of the diagonal: indistinguishable from zero."""
         return 2 * STABILISATION * self.trace / len(self.eigenvalues)
 
     @property
     def floored(self) -> bool:
-        """Whether the smallest eigenvalue cannot be told from zero."""
+        """Whether the smallest eigenvalue cannot be distinguished from zero."""
         return self.eigenvalues[-1] <= self.floor
 
     @classmethod

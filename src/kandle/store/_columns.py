@@ -3,7 +3,7 @@
 from kandle.store._outcome import ORIGIN, OUTCOME_TYPES, RESULTS
 from kandle.store._run import FIELDS, PYTHON_TYPES
 
-# The results stand in the midst of the configuration: readers look for them there.
+# Results stand between two parts of the configuration, where readers of the first format look.
 _SPLIT = FIELDS.index("reference") + 1
 LEADING, TRAILING = FIELDS[:_SPLIT], FIELDS[_SPLIT:]
 COLUMNS = (*LEADING, *RESULTS, *TRAILING, *ORIGIN, "identity")

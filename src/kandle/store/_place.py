@@ -22,7 +22,7 @@ _NETWORK = (
 
 def filesystem(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
     """The type of the filesystem that holds `path` (`ext4`, `nfs4`, …), or empty text where it
-    cannot be told.
+    cannot be determined.
     """
     try:
         lines = mounts.read_text().splitlines()

@@ -4,7 +4,7 @@ import math
 import os
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from kandle._errors import must, needs_extra
 from kandle.store import _sessions
-from kandle.store._blobs import Unreadable, pack, unpack
-from kandle.store._checks import checksum, combined, curve_checksum, spectra_checksum
+from kandle.store._attachments import CHUNK, attach, read_curves, read_spectra
+from kandle.store._blobs import Unreadable
+from kandle.store._checks import checksum, combined
 from kandle.store._columns import COLUMNS, TYPES
 from kandle.store._errors import StoreError, StoreMoved, damaged_records, explained
 from kandle.store._outcome import Curve, Outcome, Spectrum
@@ -52,7 +53,6 @@ _INSERT = (
 )
 # Results are equal whatever time they took and wherever they were computed.
 _COMPARED = ("status", "diverged_at", "loss", "l2", "l2_robust", "test_mse")
-_CHUNK = 500
 
 
 class Store:
@@ -205,36 +205,11 @@ class Store:
         )
 
     def _attach(self, run: int, identity: str, outcome: Outcome) -> Put:
-        """Add what a run lacks of its curve and spectra, unless any of it contradicts what is
-        there.
+        """Add the curve and spectra that a run lacks, and seal it, unless any of them contradicts
+        what is there.
         """
-        execute = self._connection.execute
-        curve = () if outcome.curve is None else tuple(map(pack, outcome.curve))
-        old_curve = execute("SELECT steps, loss FROM curves WHERE run = ?", (run,)).fetchone()
-        rows = execute("SELECT * FROM spectra WHERE run = ?", (run,)).fetchall()
-        old = {(block, step): packed for _, block, step, *packed in rows}
-        spectra = {
-            (block, int(step)): [pack(eigenvalues), None if share is None else pack(share)]
-            for block, step, eigenvalues, share in outcome.spectra
-        }
-        if (curve and old_curve and curve != old_curve) or any(
-            _contradict(packed, old[key]) for key, packed in spectra.items() if key in old
-        ):
+        if not attach(self._connection, run, identity, outcome):
             return "conflict"
-        if curve and not old_curve:
-            execute("INSERT INTO curves VALUES (?, ?, ?)", (run, *curve))
-        for key, packed in spectra.items():
-            if key not in old:
-                execute("INSERT INTO spectra VALUES (?, ?, ?, ?, ?)", (run, *key, *packed))
-        every = [(*key, *packed) for key, packed in (spectra | old).items()]
-        execute(
-            "UPDATE runs SET curve_sum = ?, spectra_sum = ? WHERE id = ?",
-            (
-                curve_checksum(identity, old_curve or curve),
-                spectra_checksum(identity, every),
-                run,
-            ),
-        )
         self._seal(run)
         return "kept"
 
@@ -378,72 +353,25 @@ class Store:
         """The loss curves of the runs (of all by default), by identity; runs without one are left
         out.
         """
-        return self._curves(self._selected(identities))
-
-    def _curves(self, rows: Sequence[Row]) -> dict[str, Curve]:
-        packed = {run: found for run, *found in self._of_runs("curves", "run, steps, loss", rows)}
-        damaged = [
-            f"curve of {row.name}"
-            for row in rows
-            if row.checksum
-            and row.curve_sum != curve_checksum(row.identity, packed.get(row.id, ()))
-        ]
-        if damaged:
-            raise damaged_records(self.path, damaged)
-        with explained(self.path):
-            return {
-                row.identity: Curve(*map(unpack, packed[row.id]))
-                for row in rows
-                if row.id in packed
-            }
+        return read_curves(self._connection, self.path, self._selected(identities))
 
     def spectra(self, identities: Iterable[str] | None = None) -> dict[str, list[Spectrum]]:
         """The kernel spectra of the runs (of all by default), by identity, in order of block and
         step.
         """
-        return self._spectra(self._selected(identities))
-
-    def _spectra(self, rows: Sequence[Row]) -> dict[str, list[Spectrum]]:
-        packed: defaultdict[int, list[tuple]] = defaultdict(list)
-        columns = "run, block, step, eigenvalues, error_share"
-        for run, *found in self._of_runs("spectra", columns, rows):
-            packed[run].append(tuple(found))
-        damaged = [
-            f"spectra of {row.name}"
-            for row in rows
-            if row.checksum
-            and row.spectra_sum != spectra_checksum(row.identity, packed.get(row.id, ()))
-        ]
-        if damaged:
-            raise damaged_records(self.path, damaged)
-        with explained(self.path):
-            return {
-                row.identity: [
-                    Spectrum(block, step, unpack(values), None if share is None else unpack(share))
-                    for block, step, values, share in sorted(packed[row.id], key=lambda r: r[:2])
-                ]
-                for row in rows
-                if row.id in packed
-            }
+        return read_spectra(self._connection, self.path, self._selected(identities))
 
     def _selected(self, identities: Iterable[str] | None) -> list[Row]:
         wanted = None if identities is None else set(identities)
         return [row for row in self.rows() if wanted is None or row.identity in wanted]
 
-    def _of_runs(self, table: str, columns: str, rows: Sequence[Row]) -> Iterator[tuple]:
-        """The rows that another table holds for some runs."""
-        with explained(self.path):
-            for start in range(0, len(rows), _CHUNK):
-                chunk = [row.id for row in rows[start : start + _CHUNK]]
-                where = f"WHERE run IN ({','.join('?' * len(chunk))})"
-                yield from self._connection.execute(f"SELECT {columns} FROM {table} {where}", chunk)
-
     def records(self) -> Iterator[tuple[str, dict[str, Any], Outcome]]:
         """Every run whole, curve and spectra included: (identity, configuration, outcome)."""
         rows = self.rows()
-        for start in range(0, len(rows), _CHUNK):
-            chunk = rows[start : start + _CHUNK]
-            curves, spectra = self._curves(chunk), self._spectra(chunk)
+        for start in range(0, len(rows), CHUNK):
+            chunk = rows[start : start + CHUNK]
+            curves = read_curves(self._connection, self.path, chunk)
+            spectra = read_spectra(self._connection, self.path, chunk)
             for row in chunk:
                 with explained(self.path):
                     configuration = parse(row.configuration)
@@ -460,11 +388,6 @@ def _file_id(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _contradict(one: Sequence[bytes | None], other: Sequence[bytes | None]) -> bool:
-    """Whether two packed spectra differ; a share that one of them lacks is no difference."""
-    return any(a is not None and b is not None and a != b for a, b in zip(one, other, strict=True))
 
 
 def _plain(value: Any) -> Any:

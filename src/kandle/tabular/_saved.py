@@ -96,7 +96,7 @@ class Fitted:
 
 @eqx.filter_jit
 def _forward(model: KAN, x):
-    # Not `kandle.train.predict`, which takes the statistics of a normalized model from x anew.
+    # Not `kandle.train.predict`, which recomputes the statistics of a normalized model from x.
     return model(x)
 
 

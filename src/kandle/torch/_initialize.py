@@ -18,7 +18,7 @@ from kandle.interop._scales import (
 from kandle.interop._spline import SplineLayer
 from kandle.torch._adapters import Adapter, affine_of
 from kandle.torch._draw import draw_scaled
-from kandle.torch._parts import is_compiled, kind, sort_parts, told
+from kandle.torch._parts import is_compiled, kind, label, sort_parts
 
 # The name of a layer, what writes it, the layer, r and b.
 _Write = tuple[str, Adapter, Any, Any, Any]
@@ -31,7 +31,7 @@ def initialize_(
     inputs: Inputs | None = None,
     seed: Any = None,
 ) -> Report:
-    """Start every spline layer of a PyTorch module anew, in place.
+    """Initialize every spline layer of a PyTorch module, in place.
 
     Known are pykan's `KANLayer`, efficient-kan's `KANLinear`, and what `register` was given. A
     layer's grid is read from it, moments are computed on its knots, uniform or not. Parts with
@@ -65,7 +65,7 @@ def initialize_(
     with torch.device("cpu"):
         # All is drawn before anything is written: an error leaves the module as it was.
         drawn = [_draw(*one, found, inputs, generator) for one in known]
-        affine = {told(n, p): list(affine_of(p)) for n, p in module.named_modules()}
+        affine = {label(n, p): list(affine_of(p)) for n, p in module.named_modules()}
         _write_all([write for write, _ in drawn], list(itertools.chain(*affine.values())))
     if unknown:
         warnings.warn(
@@ -83,7 +83,7 @@ def _nothing_known(module: Any, parts: Sequence[str]) -> UserError:
     if any(is_compiled(part) for part in module.modules()):
         advice = (
             "A module that was traced, scripted or exported must be initialized before that: its "
-            "layers can no longer be told."
+            "layers can no longer be identified."
         )
     elif any("rbf" in name.lower() or "radial" in name.lower() for name in parts):
         advice = (

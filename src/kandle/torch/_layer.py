@@ -251,7 +251,7 @@ class KANLinear(nn.Module):
         inputs: Inputs | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        """Draw all weights anew; the bias becomes zero and c one.
+        """Draw all weights again; the bias becomes zero and c one.
 
         Args:
             init: a scheme of `kandle.init` or its name; None is the one the layer was made with.

@@ -40,7 +40,7 @@ def sort_parts(module: Any) -> tuple[list[tuple[str, Any, Adapter]], list[str], 
     left = [name for name in owners if name not in unknown and not _under(name, unknown)]
 
     order = list(parts)
-    described = {n: told(n, part) for n, part in rest.items()}
+    described = {n: label(n, part) for n, part in rest.items()}
     return (
         [(name or "module", parts[name], adapter) for name, adapter in known.items()],
         [described[name] for name in sorted(left, key=order.index)],
@@ -48,8 +48,8 @@ def sort_parts(module: Any) -> tuple[list[tuple[str, Any, Adapter]], list[str], 
     )
 
 
-def told(name: str, part: Any) -> str:
-    """A part as a report names it."""
+def label(name: str, part: Any) -> str:
+    """The name of a part in reports."""
     return f"{name or 'module'} ({kind(part)})"
 
 

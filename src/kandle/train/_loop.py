@@ -69,7 +69,7 @@ def train(
             the grid of the architecture. In between, the domain of each layer is widened to
             contain its inputs (`KAN.widen`) and its grid refined by the same factor
             (`KAN.refine`), which leaves the function unchanged. The damping of least squares and
-            attention weights carry over; moments of Adam start anew. Models train one by one.
+            attention weights carry over; the moments of Adam are reset. Models train one by one.
             `Result.extra["outside"]` has the share of each layer's inputs outside its domain,
             per refinement.
         optimizer: an `Optimizer`, its name, its fields as a mapping, or any

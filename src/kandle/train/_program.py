@@ -89,7 +89,7 @@ class Program:
         """The state before the first step.
 
         If the models were refined from those of a previous state, attention weights carry over,
-        and the optimizer's state starts anew.
+        and the optimizer's state is reset.
         """
         rows = [np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(m)]) for m in models]
         weights = jnp.asarray(np.stack(rows))

@@ -15,14 +15,14 @@ class Clock:
     """Runs from when a search begins.
 
     Whatever is compiled and built before a rung's first steps is its overhead; both that and the
-    time of a step are measured anew in every rung, for batches get smaller and machines busy.
+    time per step are measured again in every rung, because batches get smaller and machines busy.
     """
 
     def __init__(self, budget: Budget):
         assert budget.seconds is not None
         self._budget = budget
         self._began = time.perf_counter()
-        self._overhead = self._a_step = 0.0  # seconds a rung, seconds a model-step
+        self._overhead = self._a_step = 0.0  # seconds per rung and per step of one model
 
     def plan(
         self, pairs: int, seeds: int, steps: int, advance: Callable[[int], None], timed: int = 8

@@ -81,14 +81,14 @@ class Race:
             racers.keep(self.alive)
             before, start = racers.steps, self._spent
 
-            def told(done: int, now: np.ndarray, before=before, start=start) -> None:
-                made = start + (done - before) * len(now)
-                self.marks.append((time.perf_counter(), made))
+            def report(done: int, now: np.ndarray, before=before, start=start) -> None:
+                spent = start + (done - before) * len(now)
+                self.marks.append((time.perf_counter(), spent))
                 if self._progress is not None:
                     best = float(np.nanmin(now)) if np.isfinite(now).any() else float("nan")
-                    self._progress(made, total, best)
+                    self._progress(spent, total, best)
 
-            racers.advance(rung.steps - before, told)
+            racers.advance(rung.steps - before, report)
             self._spent += (rung.steps - before) * len(self.alive)
         return np.stack([self._seeds[seed].losses for seed in range(rung.seeds)])
 

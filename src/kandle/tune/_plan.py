@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kandle._errors import UserError
 
-# Of every three pairs one goes on, down to this many that are trained to the end.
+# One pair in three survives each rung, down to this many, which are trained to the end.
 _KEPT, _FINALISTS = 3, 3
 
 

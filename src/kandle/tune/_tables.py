@@ -23,7 +23,7 @@ DECAYS = (0.0, 1e-3)
 # The exponents (α, β) that are tried with the best of the others.
 PAIRS = ((0.25, 1.75), (0.25, 1.0), (1.0, 1.0), (0.5, 0.0))
 
-# (one candidate in so many goes on, folds that it is compared on) from rung to rung.
+# Per rung: one candidate in this many survives, and how many folds they are compared on.
 _RUNGS = ((1, 1), (3, 3), (3, 5))
 _OUTER = 3
 _FOLDS = 5
