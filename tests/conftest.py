@@ -4,6 +4,9 @@ import contextlib
 import gc
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import jaxlib
@@ -17,8 +20,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Most of the suite's time is XLA compiling small programs that run once: without optimization and
 # with its older emitters it compiles three times faster. Only versions known to have these options
 # are given them (XLA ends the process at an option it does not know), and only this process is:
-# the programs that the tests start compile as they do for users.
-if jaxlib.__version__.startswith("0.10."):
+# programs that the tests start compile as they do for users, and so do tests marked `optimized`.
+OPTIMIZED = "KANDLE_TESTS_OPTIMIZED"
+QUICK = jaxlib.__version__.startswith("0.10.") and OPTIMIZED not in os.environ
+if QUICK:
     flags = os.environ.get("XLA_FLAGS")
     quickly = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
     os.environ["XLA_FLAGS"] = f"{quickly} {flags or ''}"
@@ -27,6 +32,25 @@ if jaxlib.__version__.startswith("0.10."):
         del os.environ["XLA_FLAGS"]
     else:
         os.environ["XLA_FLAGS"] = flags
+
+
+def pytest_pyfunc_call(pyfuncitem):
+    """Run a test marked `optimized` in a process of its own, which compiles as users do."""
+    if not QUICK or pyfuncitem.get_closest_marker("optimized") is None:
+        return None
+    where = pyfuncitem.config.rootpath
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
+    result = subprocess.run(
+        [*command, pyfuncitem.nodeid],
+        cwd=where,
+        env={**os.environ, OPTIMIZED: "1"},
+        capture_output=True,
+        text=True,
+    )
+    if result.returncode:
+        pytest.fail(result.stdout + result.stderr, pytrace=False)
+    return True
+
 
 # Traced programs are many small objects that live long; looking through all of them for cycles
 # again and again would take a tenth of the time.
@@ -41,6 +65,18 @@ if not hasattr(jax, "enable_x64"):
     from jax.experimental import enable_x64
 
     jax.enable_x64 = enable_x64
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _bounded_memory():
+    """Forget compiled programs after a module once a process holds two gigabytes."""
+    yield
+    with contextlib.suppress(OSError):  # only Linux has this file
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        if pages * os.sysconf("SC_PAGE_SIZE") > 2e9:
+            jax.clear_caches()
+            gc.collect()
+
 
 _raises = pytest.raises
 

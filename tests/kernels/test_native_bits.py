@@ -20,9 +20,12 @@ import pytest
 from kandle import kernels
 from kandle.bases import BSpline
 
-pytestmark = pytest.mark.skipif(
-    kernels.default_backend() != "native", reason="the native backend is not available here"
-)
+pytestmark = [
+    pytest.mark.optimized,
+    pytest.mark.skipif(
+        kernels.default_backend() != "native", reason="the native backend is not available here"
+    ),
+]
 
 BASIS = BSpline(grid=5)
 WIDTHS = (2, 9, 1)

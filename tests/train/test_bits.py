@@ -48,6 +48,7 @@ def require(backend):
         pytest.skip(f"the {backend} backend is not available here")
 
 
+@pytest.mark.optimized
 @pytest.mark.parametrize("members", [MEMBERS, NORMALIZED], ids=["plain", "normalized"])
 @pytest.mark.parametrize("problem", ["tiny", "poisson"])
 def test_native_results_do_not_depend_on_the_batch_by_a_bit(problem, members, request):
