@@ -1,5 +1,6 @@
 """Counts, scales, axes, batches and shards."""
 
+import functools
 import subprocess
 import sys
 
@@ -24,28 +25,37 @@ PAPER = {
 }
 
 
+@functools.cache
+def whole_plan(name):
+    return study.plan(study.get(name), "paper")
+
+
+@functools.cache
+def whole_set(name):
+    return frozenset(whole_plan(name).specs)
+
+
 @pytest.mark.parametrize("name", PAPER)
 def test_the_paper_scale_is_the_paper(name):
-    found = study.plan(study.get(name), "paper")
+    found = whole_plan(name)
     assert (found.runs, found.aggregated, found.final) == PAPER[name]
     assert len(study.get(name)) == found.runs
-    assert len(set(found.specs)) == found.runs
+    assert len(whole_set(name)) == found.runs
 
 
 @pytest.mark.parametrize("name", study.names())
 @pytest.mark.parametrize("scale", ["smoke", "quick", "overnight"])
 def test_a_scale_only_chooses_runs(name, scale):
-    whole = study.get(name)
-    found = study.plan(whole, scale)
+    found = study.plan(study.get(name), scale)
     assert found.runs
     if scale == "smoke":
         assert all(spec.steps < 100 for spec in found.specs)
     else:
-        lengths = {spec.steps for spec in whole.specs()}
+        lengths = {spec.steps for spec in whole_plan(name).specs}
         assert all(spec.steps in lengths for spec in found.specs)
     if scale == "overnight":
-        assert set(found.specs) <= set(whole.specs())
-        assert {s.problem for s in found.specs} == {s.problem for s in whole.specs()}
+        assert set(found.specs) <= whole_set(name)
+        assert {s.problem for s in found.specs} == {s.problem for s in whole_plan(name).specs}
 
 
 @pytest.mark.parametrize("noisy", [False, True])
