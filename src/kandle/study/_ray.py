@@ -51,6 +51,9 @@ class RayExecutor(Executor):
         # A user's own problem may be a module that only the driver's path contains.
         self._path = [entry or os.getcwd() for entry in sys.path]
         self._under_way: dict[Any, Batch] = {}
+        # A client of a remote cluster (`ray://`) has no node of its own.
+        remote = (address or "").startswith("ray://")
+        self._home = None if remote else ray.get_runtime_context().get_node_id()
         if self.slots < 1:
             self.close()
             raise StudyError(
@@ -59,7 +62,17 @@ class RayExecutor(Executor):
 
     @property
     def slots(self) -> int:
-        """How many batches fit on the cluster's live nodes."""
+        """How many batches fit on the cluster's live nodes.
+
+        Nothing can be submitted once the node of this process has died (it dies with any of its
+        agents): an error, because waiting would never end.
+        """
+        nodes = self._ray.nodes()
+        if any(node["NodeID"] == self._home and not node["Alive"] for node in nodes):
+            raise StudyError(
+                "Ray's node on this machine has died (logs: /tmp/ray/session_latest/logs). "
+                "All finished runs are stored: rerun the same command to resume."
+            )
         return sum(
             int(
                 min(
@@ -67,7 +80,7 @@ class RayExecutor(Executor):
                     _fits(node["Resources"], "GPU", self._gpus),
                 )
             )
-            for node in self._ray.nodes()
+            for node in nodes
             if node["Alive"]
         )
 
