@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import kandle
 from kandle import KAN, problems
 from kandle.bases import BSpline
-from kandle.problems import PDE
+from kandle.problems import PDE, side
 from kandle.train import Architecture, train
 
 
@@ -34,9 +35,12 @@ class Stage(NamedTuple):
 
 
 class Plan(NamedTuple):
+    """The stages; `inputs` maps points of the equation to those of the network."""
+
     architecture: Architecture
     stages: tuple[Stage, ...]
     balance: float = 100.0
+    inputs: Callable[[np.ndarray], np.ndarray] = lambda x: x
 
 
 def on_grid(name: str, *points: np.ndarray) -> PDE:
@@ -45,19 +49,52 @@ def on_grid(name: str, *points: np.ndarray) -> PDE:
     return dataclasses.replace(problems.get(name), collocation=mesh)
 
 
-def concentrated(n: int, sharpness: float) -> np.ndarray:
-    """n points of [-1, 1], densest at 0: tan is scaled so that the ends are included."""
-    return np.tan(np.linspace(-1, 1, n) * np.arctan(sharpness)) / sharpness
+# Burgers' equation is solved in the coordinates (τ, s) with t = (τ + 1) / 2 and x = ε sinh(L s),
+# L = asinh(1 / ε). Points that are equally spaced in s are dense at x = 0, where the shock is.
+EPSILON = 0.02
+STRETCH = np.arcsinh(1 / EPSILON)
+SQUARE = ((-1.0, 1.0), (-1.0, 1.0))
 
 
-def burgers(viscosity: float, points: tuple[np.ndarray, np.ndarray]) -> PDE:
-    """Burgers' equation with another viscosity; the reference is that of the final one."""
+def to_square(points: np.ndarray) -> np.ndarray:
+    """(τ, s) of points (t, x)."""
+    t, x = points.T
+    return np.stack([2 * t - 1, np.arcsinh(x / EPSILON) / STRETCH], axis=-1)
 
-    def residual(x: Any, d: Any) -> Any:
+
+def burgers(viscosity: float, n_time: int, n_space: int) -> PDE:
+    """Burgers' equation of any viscosity in the coordinates (τ, s).
+
+    With x' = dx/ds and x'' = d²x/ds² the derivatives are u_x = u_s / x' and
+    u_xx = u_ss / x'² - u_s x'' / x'³. The residual is multiplied by x', so that its terms are of one
+    size inside and outside the shock.
+    """
+
+    def residual(z: Any, d: Any) -> Any:
         (u,) = d.outputs
-        return u[0] + u.value * u[1] - viscosity * u[1, 1]
+        slope = EPSILON * STRETCH * jnp.cosh(STRETCH * z[:, 1])
+        bend = EPSILON * STRETCH**2 * jnp.sinh(STRETCH * z[:, 1])
+        u_x = u["s"] / slope
+        u_xx = u["s", "s"] / slope**2 - u["s"] * bend / slope**3
+        return slope * (2 * u["tau"] + u.value * u_x - viscosity * u_xx)
 
-    return dataclasses.replace(on_grid("burgers", *points), residual=residual)
+    def initial(tau: np.ndarray, s: np.ndarray) -> np.ndarray:
+        return -np.sin(np.pi * EPSILON * np.sinh(STRETCH * s))
+
+    conditions = (
+        side("initial", SQUARE, axis=0, at=-1.0, value=initial, n=200),
+        side("left", SQUARE, axis=1, at=-1.0),
+        side("right", SQUARE, axis=1, at=1.0),
+    )
+    return PDE(
+        "burgers-stretched",
+        residual,
+        SQUARE,
+        conditions,
+        inputs=("tau", "s"),
+        collocation=(n_time, n_space),
+        n_evaluation=(2, 2),
+    )
 
 
 def helmholtz_plan() -> Plan:
@@ -73,12 +110,12 @@ def allen_cahn_plan() -> Plan:
 
 
 def burgers_plan() -> Plan:
-    points = np.linspace(0, 1, 40), concentrated(120, 20.0)
-    architecture = Architecture(width=8, depth=2, grid=10)
-    viscosities = 0.1 / np.pi, 0.05 / np.pi, 0.025 / np.pi, 0.015 / np.pi
-    easier = [Stage(burgers(nu, points), 1, 20) for nu in viscosities]
-    final = on_grid("burgers", *points)
-    return Plan(architecture, (*easier, Stage(final, 1, 60), Stage(final, 2, 40)), balance=1e3)
+    architecture = Architecture(width=6, depth=2, grid=10)
+    # The larger the viscosity, the smoother the solution that the next stage begins with.
+    easier = [Stage(burgers(nu / np.pi, 40, 120), 1, 15) for nu in (0.1, 0.05, 0.025, 0.015)]
+    coarse, fine = burgers(0.01 / np.pi, 40, 120), burgers(0.01 / np.pi, 50, 160)
+    last = Stage(coarse, 1, 40), Stage(coarse, 2, 40), Stage(fine, 2, 40)
+    return Plan(architecture, (*easier, *last), balance=1e3, inputs=to_square)
 
 
 PLANS: dict[str, Callable[[], Plan]] = {
@@ -91,7 +128,18 @@ PLANS: dict[str, Callable[[], Plan]] = {
 def refined(model: KAN, problem: PDE, factor: int) -> KAN:
     """The same function on a grid that is finer by a factor, and wide enough for its inputs."""
     wide = model.widen(problem.arrays("float64")["collocation"])
+    if factor == 1:
+        return wide
     return wide.refine([factor * cast(BSpline, layer.basis).grid for layer in wide.layers])
+
+
+def relative_error(name: str, plan: Plan, model: KAN) -> float:
+    """‖u - reference‖ / ‖reference‖ on the evaluation grid of a built-in problem."""
+    x, reference = cast(PDE, problems.get(name)).evaluation()
+    assert reference is not None
+    blocks = np.array_split(plan.inputs(x), 50)
+    u = np.concatenate([np.asarray(model(block)) for block in blocks])
+    return float(np.linalg.norm(u - reference) / np.linalg.norm(reference))
 
 
 def solve(name: str, directory: Path) -> dict[str, Any]:
@@ -120,13 +168,14 @@ def solve(name: str, directory: Path) -> dict[str, Any]:
         assert model is not None
         seconds = time.perf_counter() - began
         weights = sum(leaf.size for leaf in jax.tree.leaves(model))
-        found = {"loss": result.loss, "l2": result.l2, "weights": weights, "seconds": seconds}
+        l2 = relative_error(name, plan, model)
+        found = {"loss": result.loss, "l2": l2, "weights": weights, "seconds": seconds}
         record["seconds"] += seconds
         record["stages"].append(found)
         kandle.save(model, at.with_suffix(".safetensors"))
         at.with_suffix(".json").write_text(json.dumps(record, indent=1))
         print(
-            f"{name} stage {i}: loss {result.loss:.2e}, L² {result.l2:.2e}, {weights} weights, "
+            f"{name} stage {i}: loss {result.loss:.2e}, L² {l2:.2e}, {weights} weights, "
             f"{seconds:.0f} s",
             flush=True,
         )

@@ -84,6 +84,7 @@ def test_grids_per_layer_and_shares_outside():
     ("grid", "message"),
     [
         (2, "'grid' of KAN.refine must be an integer of at least 3"),
+        (3, "'grid' of KAN.refine must be larger than the present 3"),
         (6.0, "'grid' of KAN.refine must be an integer"),
         (True, "'grid' of KAN.refine must be an integer"),
         ([6], "'grid' of KAN must be one integer, or 2, one per layer"),

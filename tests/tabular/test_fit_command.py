@@ -357,9 +357,9 @@ def test_scores_are_told_even_if_the_disk_fails(table, tmp_path, capsys, monkeyp
 
 def test_an_unknown_option_is_an_error_of_the_command(table, capsys):
     with pytest.raises(SystemExit):
-        main(["fit", str(table), "--target", "y", "--out", "m.safetensors", "--grids", "3"])
+        main(["fit", str(table), "--target", "y", "--out", "m.safetensors", "--knots", "3"])
     shown = capsys.readouterr().err
-    assert shown.endswith("unrecognized arguments: --grids 3 (see kandle fit --help)\n")
+    assert shown.endswith("unrecognized arguments: --knots 3 (see kandle fit --help)\n")
 
 
 @pytest.fixture

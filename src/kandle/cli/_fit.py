@@ -17,6 +17,7 @@ INPUTS = "columns to predict from (default: all others that have a name)"
 OPTIONS = {
     "layers": "--layers",
     "grid": "--grid",
+    "grids": "--grids",
     "steps": "--steps",
     "optimizer": "--optimizer",
     "learning_rate": "--rate",
@@ -41,9 +42,9 @@ def add(subparsers) -> None:
     parser.add_argument(
         "--recipe",
         metavar="NAME",
-        help="settings to begin with: default, quick (or fast), thorough, accurate (least "
-        "squares), paper, or noise-free (no validation, one network); the options below replace "
-        "them one by one",
+        help="settings to begin with: default, quick (or fast), thorough, accurate (least squares "
+        "on two grids), paper, or noise-free (no validation, one network); the options below "
+        "replace them one by one",
     )
     parser.add_argument(
         "--init",
@@ -52,7 +53,13 @@ def add(subparsers) -> None:
     )
     parser.add_argument("--layers", type=layers, help="widths of hidden layers (default: 16)")
     parser.add_argument("--grid", type=whole, help="spline intervals (default: 5)")
-    parser.add_argument("--steps", type=whole, help="most updates (default: 2000)")
+    parser.add_argument(
+        "--grids",
+        type=grids,
+        metavar="G,G,...",
+        help="in place of --grid: train on these grids one after the other, such as 5,10,20",
+    )
+    parser.add_argument("--steps", type=whole, help="most updates per grid (default: 2000)")
     parser.add_argument(
         "--optimizer", metavar="NAME", help="adam (the default) or levenberg-marquardt"
     )
@@ -192,15 +199,21 @@ def scheme(text: str):
 
 
 def layers(text: str) -> tuple[int, ...]:
+    return _counts(text, "widths with commas between, such as 16 or 8,8") if text.strip() else ()
+
+
+def grids(text: str) -> tuple[int, ...]:
+    return _counts(text, "spline intervals with commas between, such as 5,10,20")
+
+
+def _counts(text: str, requirement: str) -> tuple[int, ...]:
     try:
-        widths = tuple(int(part) for part in text.split(",")) if text.strip() else ()
-        if any(width < 1 for width in widths):
+        counts = tuple(int(part) for part in text.split(","))
+        if any(count < 1 for count in counts):
             raise ValueError
     except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"must be widths with commas between, such as 16 or 8,8. Got {text!r} instead."
-        ) from None
-    return widths
+        raise argparse.ArgumentTypeError(f"must be {requirement}. Got {text!r} instead.") from None
+    return counts
 
 
 def whole(text: str) -> int:
@@ -243,18 +256,18 @@ def auto(kind):
 
 def settings_of(arguments: argparse.Namespace, seed: int) -> "FitSettings":
     """The recipe, with what options say otherwise."""
-    from kandle._errors import unknown
-    from kandle.tabular import RECIPES, FitSettings
+    from kandle._errors import UserError
+    from kandle.tabular import FitSettings
+    from kandle.tabular._settings import with_recipe
 
-    recipe = arguments.recipe or "default"
-    if recipe not in RECIPES:
-        raise unknown("recipe", recipe, RECIPES)
+    if arguments.grid is not None and arguments.grids is not None:
+        raise UserError("--grids is a schedule in place of --grid: give one of them.")
     given = {
         field: value
         for field, option in OPTIONS.items()
         if (value := getattr(arguments, option[2:].replace("-", "_"))) is not None
     }
-    values = {**RECIPES[recipe], **given, "seed": seed}
+    values = {**with_recipe(arguments.recipe, given), "seed": seed}
     if arguments.no_early_stopping:
         values["early_stopping"] = False
     if arguments.init is not None:
@@ -317,7 +330,8 @@ def show(found: "TableFit", settings: "FitSettings") -> None:
     if outcome.held_out:
         print(
             f"{average}, each validated on {outcome.held_out} held-out training rows: "
-            f"{outcome.updates} of {settings.steps} updates, smoothness {outcome.smoothness:g}"
+            f"{outcome.updates} of {settings.total_steps} updates, "
+            f"smoothness {outcome.smoothness:g}"
         )
     else:
         print(f"{average}, {outcome.updates} updates without validation")

@@ -288,7 +288,8 @@ class KAN(eqx.Module):
         widens domains first. A frozen LeCun-normalized layer becomes a plain one.
 
         Args:
-            grid: the new G, at least the present one; one for all layers, or one per layer.
+            grid: the new G, one for all layers, or one per layer; none may be smaller than the
+                present one, and one must be larger.
 
         Example:
             >>> model = KAN([2, 8, 1], grid=5, key=jax.random.key(0))
@@ -317,7 +318,8 @@ class KAN(eqx.Module):
             (-1.5, 1.0)
         """
         rows, _ = self._rows(x)
-        return KAN.from_layers(widen(self, rows))
+        [layers] = widen([self], rows)
+        return KAN.from_layers(layers)
 
     def outside(self, x: Real[ArrayLike, "... n_in"]) -> tuple[float, ...]:
         """The share of each layer's inputs that lie outside the domain of its basis, over x."""

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,10 +19,15 @@ if TYPE_CHECKING:
 
 def refine(model: "KAN", grids: Sequence[int]) -> list[KANLayer]:
     """The layers on finer grids; see `KAN.refine`."""
-    return [
+    layers = [
         _refine(layer, l, grid)
         for l, (layer, grid) in enumerate(zip(model.layers, grids, strict=True))
     ]
+    present = [cast(BSpline, layer.basis).grid for layer in model.layers]
+    if list(grids) == present:
+        largest = max(present)
+        raise must("'grid' of KAN.refine", f"larger than the present {largest}", largest)
+    return layers
 
 
 def _refine(layer: KANLayer, l: int, grid: int) -> KANLayer:
@@ -52,13 +57,35 @@ def _changed(
     )
 
 
-def widen(model: "KAN", rows: Float[Array, "N n_in"]) -> list[KANLayer]:
-    """The layers on domains that contain their inputs; see `KAN.widen`."""
-    layers = []
-    for l, layer in enumerate(model.layers):
-        layers.append(_widen(layer, l, np.asarray(rows, np.float64)))
-        rows = jnp.concatenate([layer(block) for block in blocks(rows)])
-    return layers
+def widen(models: Sequence["KAN"], rows: Float[Array, "N n_in"]) -> list[list[KANLayer]]:
+    """The layers of models of one shape on common domains that contain the inputs of all.
+
+    See `KAN.widen`, which is this for one model.
+    """
+    wide: list[list[KANLayer]] = [[] for _ in models]
+    inputs = [rows for _ in models]
+    for l, layers in enumerate(zip(*(model.layers for model in models), strict=True)):
+        values = np.concatenate([np.asarray(x, np.float64) for x in inputs])
+        for found, layer in zip(wide, layers, strict=True):
+            found.append(_widen(layer, l, values))
+        inputs = [
+            jnp.concatenate([layer(block) for block in blocks(x)])
+            for layer, x in zip(layers, inputs, strict=True)
+        ]
+    return wide
+
+
+def finer(
+    models: Sequence["KAN"], rows: Float[Array, "N n_in"], before: int, after: int
+) -> list[list[KANLayer]]:
+    """The layers on wider domains, as `widen` has them, with after / before times the intervals."""
+    return [
+        [
+            _refine(layer, l, round(cast(BSpline, layer.basis).grid * after / before))
+            for l, layer in enumerate(layers)
+        ]
+        for layers in widen(models, rows)
+    ]
 
 
 def _widen(layer: KANLayer, l: int, values: Float[np.ndarray, "N n_in"]) -> KANLayer:

@@ -146,10 +146,15 @@ class PDE:
         self._check_conditions()
         self._check_transform()
         first, second, reads = self._checked_reads()
-        if self.derivatives is not None or self.first is None:
+        declared = self.derivatives is not None
+        if declared or self.first is None:
             set_field("derivatives", reads)
         set_field("first", first)
         set_field("second", second)
+        if declared:
+            # Where only `first` and `second` are declared this waits until a training begins:
+            # tracing imports JAX, which a list of the built-in problems does not need.
+            self._columns_of_residual()
         for c in self.conditions:
             self._of_condition(c)
 
@@ -296,18 +301,9 @@ class PDE:
     @functools.cached_property
     def groups(self) -> tuple[Group, ...]:
         """The mean squares that the loss consists of: of the equation and of its conditions."""
-        traced = self._traced(self.residual, f"The residual of {self._what}")
-        for index in traced.reads:
-            if index not in self.reads:
-                label = ", ".join(self.inputs[i] if self.inputs else str(i) for i in index)
-                along = " and ".join(str(i) for i in dict.fromkeys(index))
-                raise UserError(
-                    f"The residual of {self._what} reads d[{label}], a derivative along input "
-                    f"{along} that is not declared: add it to 'first', 'second' or 'derivatives', "
-                    "or declare none."
-                )
+        columns = self._columns_of_residual()
         points = (("points", "collocation"),)
-        groups = [Group("pde", self.residual, self.reads, traced.columns, 1.0, points)]
+        groups = [Group("pde", self.residual, self.reads, columns, 1.0, points)]
         if any(c.plain for c in self.conditions):
             arrays = (("points", "points"), ("values", "values"))
             groups.append(Group("bc", None, (), self.n_out, 1.0, arrays))
@@ -319,6 +315,20 @@ class PDE:
                 reads, columns = self._of_condition(c)
                 groups.append(Group(c.name, c.operator, reads, columns, c.weight or 1.0, arrays))
         return tuple(groups)
+
+    def _columns_of_residual(self) -> int:
+        """The number of equations, or an error if the residual reads what is not declared."""
+        traced = self._traced(self.residual, f"The residual of {self._what}")
+        for index in traced.reads:
+            if index not in self.reads:
+                label = ", ".join(self.inputs[i] if self.inputs else str(i) for i in index)
+                along = " and ".join(str(i) for i in dict.fromkeys(index))
+                raise UserError(
+                    f"The residual of {self._what} reads d[{label}], a derivative along input "
+                    f"{along} that is not declared: add it to 'first', 'second' or 'derivatives', "
+                    "or declare none."
+                )
+        return traced.columns
 
     def _of_condition(self, c: Condition) -> tuple[tuple[tuple[int, ...], ...], int]:
         """The derivatives that a condition reads, and its columns."""

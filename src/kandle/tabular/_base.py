@@ -27,7 +27,7 @@ from kandle.tabular._saved import (
     save_fitted,
 )
 from kandle.tabular._scaler import Scaler, in_float32
-from kandle.tabular._settings import FitSettings
+from kandle.tabular._settings import FitSettings, with_recipe
 
 # Parameters that scikit-learn calls otherwise than `FitSettings`.
 _NAMES = {"steps": "max_iter", "patience": "n_iter_no_change", "networks": "n_networks"}
@@ -41,6 +41,7 @@ class KANEstimator(BaseEstimator):
         layers=FitSettings.layers,
         *,
         grid=FitSettings.grid,
+        grids=FitSettings.grids,
         degree=FitSettings.degree,
         init=FitSettings.init,
         max_iter=FitSettings.steps,
@@ -53,12 +54,14 @@ class KANEstimator(BaseEstimator):
         smoothness=FitSettings.smoothness,
         weight_decay=FitSettings.weight_decay,
         n_networks=FitSettings.networks,
+        recipe=None,
         warm_start=False,
         verbose=False,
         random_state=None,
     ):
         self.layers = layers
         self.grid = grid
+        self.grids = grids
         self.degree = degree
         self.init = init
         self.max_iter = max_iter
@@ -71,6 +74,7 @@ class KANEstimator(BaseEstimator):
         self.smoothness = smoothness
         self.weight_decay = weight_decay
         self.n_networks = n_networks
+        self.recipe = recipe
         self.warm_start = warm_start
         self.verbose = verbose
         self.random_state = random_state
@@ -139,7 +143,9 @@ class KANEstimator(BaseEstimator):
             requirement = f"{WORDS}, a RandomState or None"
             raise must("'random_state'", requirement, self.random_state) from None
         own = {field: getattr(self, _NAMES.get(field, field)) for field in FitSettings.names()}
-        return FitSettings.checked({**own, "seed": seed}, _NAMES)
+        if self.recipe is not None:
+            own = {name: v for name, v in own.items() if not _is_default(name, v)}
+        return FitSettings.checked({**with_recipe(self.recipe, own), "seed": seed}, _NAMES)
 
     def _train(
         self, X: np.ndarray, y: np.ndarray, sample_weight: Any, goes_on: bool, one_pass: bool
@@ -186,6 +192,11 @@ class KANEstimator(BaseEstimator):
 
     def _check_same_networks(self, settings: FitSettings) -> None:
         """A fit that continues cannot change the networks it continues from."""
+        if settings.grids is not None:
+            raise UserError(
+                "A schedule of grids cannot continue an earlier fit: its networks are on the last "
+                "grid. Set warm_start=False, or call fit in place of partial_fit."
+            )
         [first, *_], n = separate(self.fitted_.model, self._merged), len(self.model_.layers)
         given = [settings.grid] * n if isinstance(settings.grid, int) else settings.grid
         bases = [BSpline(int(grid), int(settings.degree)) for grid in given]
@@ -224,6 +235,12 @@ class KANEstimator(BaseEstimator):
 
     def _targets(self, y: np.ndarray, target: Scaler | None) -> np.ndarray:
         raise NotImplementedError
+
+
+def _is_default(name: str, value: Any) -> bool:
+    """Whether a setting is the default, which a recipe replaces."""
+    default = getattr(FitSettings, name)
+    return type(value) is type(default) and value == default
 
 
 def _one_pass(settings: FitSettings, rows: int) -> FitSettings:

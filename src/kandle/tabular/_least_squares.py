@@ -50,12 +50,22 @@ class LeastSquaresNetworks:
         networks: initialized networks of one shape.
         rows: inputs, targets, and weights (P, N) that add up to one.
         smoothness, weight_decay: factors of the penalties.
+        refined: whether the networks are trained already, on a coarser grid: then there is neither
+            a warm-up nor a restart.
     """
 
-    def __init__(self, networks: list[KAN], rows: Rows, smoothness: float, weight_decay: float):
+    def __init__(
+        self,
+        networks: list[KAN],
+        rows: Rows,
+        smoothness: float,
+        weight_decay: float,
+        refined: bool = False,
+    ):
         x, y = (np.asarray(a, np.float64) for a in (rows.x, rows.y))
         goal = PenalizedRows(smoothness=smoothness, weight_decay=weight_decay)
-        optimizer = Optimizer("levenberg-marquardt")
+        arguments = {"warmup": 0, "restarts": 0} if refined else {}
+        optimizer = Optimizer("levenberg-marquardt", arguments=arguments)
         with enable_x64(True):
             self._each = [
                 Population(

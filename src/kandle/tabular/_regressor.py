@@ -24,6 +24,8 @@ class KANRegressor(MultiOutputMixin, RegressorMixin, KANEstimator):
     Args:
         layers: widths of the hidden layers.
         grid: G, the number of spline intervals.
+        grids: a schedule in place of `grid`, such as [5, 10, 20]: `max_iter` updates on each grid,
+            from the function that the one before ended with.
         degree: k of the splines.
         init: a scheme of `kandle.init`, or its name.
         max_iter: the largest number of updates.
@@ -36,10 +38,13 @@ class KANRegressor(MultiOutputMixin, RegressorMixin, KANEstimator):
         validation_fraction: the share of rows that each network holds out.
         n_iter_no_change: updates without a better validation loss after which training stops.
         smoothness: the factor of Σ_edges ∫ φ''(x)² dx, the curvature of the edge functions, in the
-            training loss. "auto" chooses among 1e-4, 1e-3, 1e-2 and 1e-1 by validation, and is 0
-            without early stopping.
+            training loss. "auto" chooses among 1e-4, 1e-3, 1e-2 and 1e-1 by validation, with least
+            squares also 1e-6, and is 0 without early stopping.
         weight_decay: the factor of Σ (r² + (c·b)²), the squared weights, in the training loss.
         n_networks: how many networks are averaged.
+        recipe: settings by one name: "accurate" (least squares on 5 and then 10 intervals),
+            "paper", "fast", or those of `kandle fit --recipe`. Parameters that differ from their
+            defaults take precedence.
         warm_start: whether `fit` continues from the networks of the last fit and their scaling.
         verbose: whether to print the loss on the way.
         random_state: of the weights, of the rows held out and of the batches.

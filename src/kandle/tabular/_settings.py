@@ -1,5 +1,6 @@
 """How a network is built and trained on rows of data: the defaults of estimators and commands."""
 
+import itertools
 import math
 import numbers
 from collections.abc import Mapping, Sequence
@@ -8,14 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from kandle._errors import must
+from kandle._errors import must, unknown
 from kandle._seed import check_seed
 from kandle.init import Scheme
 
 # The values that smoothness="auto" chooses from.
 SMOOTHNESS = (1e-4, 1e-3, 1e-2, 1e-1)
 
-# Settings by name: what they differ from the defaults in.
+# Least squares also tries this one, since it gets far enough for it to matter.
+SMALL_SMOOTHNESS = 1e-6
+
+# Settings by name: what they differ from the defaults in. A given grid replaces the first of a
+# schedule, see `with_recipe`.
 RECIPES: dict[str, dict[str, Any]] = {
     "default": {},
     "quick": {"networks": 2, "smoothness": 1e-3, "steps": 500, "patience": 100},
@@ -28,7 +33,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "steps": 5000,
     },
     # Those of `kandle.train`.
-    "accurate": {"optimizer": "levenberg-marquardt"},
+    "accurate": {"optimizer": "levenberg-marquardt", "grids": (5, 10)},
     "paper": {
         "layers": (8, 8),
         "learning_rate": 1e-3,
@@ -60,9 +65,13 @@ class FitSettings:
     Args:
         layers: widths of the hidden layers.
         grid: spline intervals; one number, or one per layer.
+        grids: a schedule in place of `grid`, such as (5, 10, 20): up to `steps` updates on each
+            grid, from the function that the one before ended with (`KAN.widen`, `KAN.refine`). The
+            optimizer and its rate are reset, the rows held out stay the same, and `smoothness` is
+            chosen on the first grid.
         degree: of the splines.
         init: a scheme of `kandle.init`, or its name.
-        steps: the largest number of updates.
+        steps: the largest number of updates, of each grid if there are several.
         optimizer: "adam", or "levenberg-marquardt" for numbers as targets: least squares in double
             precision on all rows. One of its iterations counts as 20 updates.
         learning_rate: of Adam at the start; it falls to zero along a cosine over `steps`.
@@ -73,7 +82,7 @@ class FitSettings:
         validation_fraction: the share of rows that each network holds out.
         patience: updates without a better validation loss after which training stops.
         smoothness: the penalty on curvature; "auto" chooses among 1e-4, 1e-3, 1e-2 and 1e-1 by the
-            validation loss, and is 0 without early stopping.
+            validation loss, with least squares also 1e-6, and is 0 without early stopping.
         weight_decay: the penalty on the size of weights.
         networks: how many networks are trained, from other weights and with other rows held out.
             Their average is one network, which is the result.
@@ -82,6 +91,7 @@ class FitSettings:
 
     layers: Sequence[int] = (16,)
     grid: int | Sequence[int] = 5
+    grids: Sequence[int] | None = None
     degree: int = 3
     init: str | Scheme = "power-law"
     steps: int = 2000
@@ -107,6 +117,16 @@ class FitSettings:
         """The names of all settings but the seed."""
         return [field.name for field in fields(cls) if field.name != "seed"]
 
+    @property
+    def total_steps(self) -> int:
+        """The largest number of updates on all grids together."""
+        return int(self.steps) * len(self.grids or (1,))
+
+    @property
+    def finest(self) -> int | Sequence[int]:
+        """The grid of the fitted network."""
+        return self.grids[-1] if self.grids else self.grid
+
     @classmethod
     def checked(cls, values: Mapping[str, Any], names: Mapping[str, str]) -> "FitSettings":
         """Settings of these values, where an error calls them by the names that the user wrote."""
@@ -123,6 +143,26 @@ class FitSettings:
             return _BATCH_OF_MEDIUM if rows <= _MEDIUM else _BATCH
         size = int(self.batch_size)
         return None if size >= rows else size
+
+
+def with_recipe(recipe: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a recipe with those that the user gave in place of its own.
+
+    A given `grid` G turns a schedule (a, b, …) into (G, G b/a, …), and a grid for each layer turns
+    it off.
+
+    >>> with_recipe("accurate", {"grid": 8})["grids"]
+    (8, 16)
+    """
+    if recipe is None:
+        return dict(given)
+    if not isinstance(recipe, str) or recipe not in RECIPES:
+        raise unknown("recipe", str(recipe), RECIPES)
+    values = {**RECIPES[recipe], **given}
+    if "grid" in given and "grids" not in given and "grids" in values:
+        first, G = values["grids"][0], given["grid"]
+        values["grids"] = tuple(G * b // first for b in values["grids"]) if _is_count(G) else None
+    return values
 
 
 def plain_number(value: Any) -> Any:
@@ -155,6 +195,11 @@ def _is_grids(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(map(_is_count, value))
 
 
+def _is_schedule(value: Any) -> bool:
+    ordered = _is_grids(value) and all(a < b for a, b in itertools.pairwise(value))
+    return ordered and len(value) > 0
+
+
 def _is_widths(value: Any) -> bool:
     try:
         return not isinstance(value, str) and all(_is_count(width) for width in value)
@@ -167,6 +212,10 @@ _COUNT = (_is_count, "an integer of at least 1")
 _REQUIREMENTS = {
     "layers": (_is_widths, "a sequence of widths of at least 1, such as (16,) or (8, 8)"),
     "grid": (lambda v: _is_count(v) or _is_grids(v), "an integer of at least 1, or one per layer"),
+    "grids": (
+        lambda v: v is None or _is_schedule(v),
+        "None, or increasing integers of at least 1, such as [5, 10, 20]",
+    ),
     "degree": _COUNT,
     "steps": _COUNT,
     "optimizer": (lambda v: v in OPTIMIZERS, " or ".join(map(repr, OPTIMIZERS))),

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from kandle.bases import BSpline
 from kandle.init import Sampler
 from kandle.init import get as get_scheme
 from kandle.nn import KAN
+from kandle.nn._refine import finer
 from kandle.problems import PDE, Problem
 from kandle.train._architecture import Architecture
 from kandle.train._evaluation import Errors, evaluate
@@ -187,9 +187,8 @@ def _refined(
     model = program.model(row)
     network = network_of(model).freeze(x)
     extra.setdefault("outside", []).append(network.outside(x))
-    wide = network.widen(x)
-    grids = [round(cast(BSpline, y.basis).grid * after / before) for y in wide.layers]
-    fine = with_network(model, wide.refine(grids))
+    [layers] = finer([network], x, before, after)
+    fine = with_network(model, KAN.from_layers(layers))
     program = build_program(fine, s.objective, s.optimizer, s.backend)
     return program, program.start([fine], data, state)
 
