@@ -115,12 +115,12 @@ inline void evaluate_taps(const TapTable<T>& table, int degree, int order, const
   }
 }
 
-// SiLU and its derivatives up to the third, R = x s with s the logistic function.
+// SiLU and its derivatives up to the third, R = x s with s the logistic function of x.
 template <class T, int L, int Orders>
-inline void evaluate_silu(typename Simd<T, L>::Vec x, typename Simd<T, L>::Vec* out) {
+inline void silu_from_logistic(typename Simd<T, L>::Vec x, typename Simd<T, L>::Vec s,
+                               typename Simd<T, L>::Vec* out) {
   using Vec = typename Simd<T, L>::Vec;
   const Vec poison = x - x;
-  const Vec s = T(1) / (T(1) + exp<T, L>(-x));
   out[0] = x * s + poison;
   if constexpr (Orders > 1) {
     const Vec q = s * (T(1) - s);  // s'
@@ -134,6 +134,11 @@ inline void evaluate_silu(typename Simd<T, L>::Vec x, typename Simd<T, L>::Vec* 
       }
     }
   }
+}
+
+template <class T, int L, int Orders>
+inline void evaluate_silu(typename Simd<T, L>::Vec x, typename Simd<T, L>::Vec* out) {
+  silu_from_logistic<T, L, Orders>(x, T(1) / (T(1) + exp<T, L>(-x)), out);
 }
 
 }  // namespace KANDLE_ISA

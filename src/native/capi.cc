@@ -17,9 +17,6 @@ namespace {
 
 enum Status : int { kDone = 0, kBadSpline = 1, kNoMemory = 2 };
 
-// Less work than this many (sample, edge) pairs is done before another thread would have started.
-constexpr std::int64_t kWorthSharing = 16384;
-
 // GOMP_parallel of the OpenMP runtime that the caller uses: runs work(data) on a team of threads.
 using Team = void (*)(void (*work)(void*), void* data, unsigned threads, unsigned flags);
 std::atomic<Team> team{nullptr};
@@ -63,7 +60,7 @@ Status run_tasks(std::int64_t tasks, std::int64_t threads, const Work& work) {
 // Threads that the work of a call is worth.
 template <class Args>
 std::int64_t worth(const Args& args, std::int64_t threads) {
-  return args.models * args.n * args.n_in * args.n_out < kWorthSharing ? 1 : threads;
+  return layer_work(args) < kWorthSharing ? 1 : threads;
 }
 
 // Runs kernel(args, model, begin, end) over all models and items.

@@ -71,10 +71,20 @@ class Check {
   Spline spline(std::int64_t grid, std::int64_t degree, double lo, double hi) {
     between("grid", grid, 1, kMaxGrid);
     between("degree", degree, 1, kMaxDegree);
-    require(std::isfinite(lo), "lo", "finite", std::to_string(lo));
-    require(std::isfinite(hi - lo) && lo < hi, "hi", "finite and above lo = " + std::to_string(lo),
-            std::to_string(hi));
+    domain(lo, hi);
     return ok() ? Spline{grid, static_cast<int>(degree), lo, hi} : Spline{1, 1, 0.0, 1.0};
+  }
+
+  // A basis without local support; `family` counts as in kernel.h.
+  Functions functions(std::int64_t family, std::int64_t count, bool constant, bool tanh, double lo,
+                      double hi, double scale) {
+    between("family", family, 0, static_cast<std::int64_t>(Family::kGaussian));
+    between("count", count, 1, kMaxFunctions);
+    domain(lo, hi);
+    require(std::isfinite(scale) && scale > 0, "scale", "finite and positive",
+            std::to_string(scale));
+    if (!ok()) return {Family::kChebyshev, 1, false, true, -1.0, 1.0, 1.0};
+    return {static_cast<Family>(family), count, constant, tanh, lo, hi, scale};
   }
 
   // Extents of zero count as one: the size of a buffer must not overflow where one is zero either.
@@ -88,6 +98,12 @@ class Check {
   }
 
  private:
+  void domain(double lo, double hi) {
+    require(std::isfinite(lo), "lo", "finite", std::to_string(lo));
+    require(std::isfinite(hi - lo) && lo < hi, "hi", "finite and above lo = " + std::to_string(lo),
+            std::to_string(hi));
+  }
+
   // The elements of one model, after comparing every extent.
   std::int64_t shape(const char* name, const xla::ffi::AnyBuffer& array, std::int64_t models,
                      std::initializer_list<std::int64_t> rest) {

@@ -1,88 +1,33 @@
 // XLA's FFI handlers: check the arguments, choose the instruction set, share the work between
 // threads.
-#include "xla/ffi/api/ffi.h"
+#include "ffi.h"
 
-#include <algorithm>
 #include <cstdint>
-#include <new>
 #include <string>
 
 #include "active.h"
 #include "check.h"
 #include "kernel.h"
-#include "parallel.h"
 #include "tasks.h"
-
-namespace ffi = xla::ffi;
 
 namespace kandle {
 namespace {
 
-using In = ffi::AnyBuffer;
-using Out = ffi::Result<ffi::AnyBuffer>;
-
-// Runs work(0) .. work(tasks - 1).
-template <class Work>
-ffi::Error run_tasks(ffi::ThreadPool& pool, std::int64_t tasks, const Work& work) {
-  try {
-    parallel(pool, tasks, work);
-  } catch (const std::bad_alloc&) {
-    return {ffi::ErrorCode::kResourceExhausted, "kandle: no memory for a layer's packed weights"};
-  }
-  return ffi::Error::Success();
-}
-
-std::int64_t thread_count(ffi::ThreadPool& pool) {
-  return std::max<std::int64_t>(1, pool.num_threads());
-}
-
-// Runs work(model, begin, end) over all models and items.
-template <class Work>
-ffi::Error share(ffi::ThreadPool& pool, std::int64_t models, std::int64_t items, const Work& work) {
-  const Tasks tasks(models, items, thread_count(pool));
-  return run_tasks(pool, tasks.count, [&](std::int64_t task) {
-    const Range range = tasks.range(task);
-    work(tasks.model(task), range.begin, range.end);
-  });
-}
-
 // ---- the fused layer ---------------------------------------------------------------------------
-
-struct JetAttributes {
-  std::int64_t grid, degree;
-  double lo, hi;
-  std::int64_t first, second;
-  bool residual;
-};
 
 // What forward and backward have in common; `outputs` is y or g, (models, C, n, n_out).
 template <class T>
-JetArgs<T> jet_args(Check& check, In x, In r, In c, In b, std::int64_t models, In outputs,
-                    const char* outputs_name, const JetAttributes& at) {
-  JetArgs<T> a{};
-  a.spline = check.spline(at.grid, at.degree, at.lo, at.hi);
-  check.require(has_jet(at.degree, at.first, at.second), "(first, second)",
+JetArgs<T> jet_args(Check& check, const LayerOperands& operands, std::int64_t models, In outputs,
+                    const char* outputs_name, const Spline& spline, const JetAttributes& at) {
+  check.require(has_jet(spline.degree, at.first, at.second), "(first, second)",
                 "a pair with a fused kernel",
                 "(" + std::to_string(at.first) + ", " + std::to_string(at.second) + ") at degree " +
-                    std::to_string(at.degree));
-  a.residual = at.residual;
-  a.models = models;
-  a.n = check.extent<T>("x", x, 4, 2);
-  a.n_in = check.extent<T>("x", x, 4, 3);
-  a.n_out = check.extent<T>(outputs_name, outputs, 4, 3);
-  if (!check.ok()) return a;
-  a.first = static_cast<int>(at.first), a.second = static_cast<int>(at.second);
-  const std::int64_t n_basis = at.grid + at.degree;
-  check.size("x", {models, 1 + a.first + a.second, a.n, a.n_in});
-  check.size(outputs_name, {models, 1 + a.first + a.second, a.n, a.n_out});
-  check.size("b", {models, a.n_out, a.n_in, n_basis});
+                    std::to_string(spline.degree));
   // No layout packs more than this per feature and output, with outputs rounded up to whole
   // vectors.
-  check.size("the packed b", {a.n_in, a.n_out + 64, 32 * (n_basis + 4 * kMaxDegree)});
-  a.x = check.operand<T>("x", x, models, {1 + a.first + a.second, a.n, a.n_in});
-  a.r = check.operand<T>("r", r, models, {a.n_out, a.n_in});
-  a.c = check.operand<T>("c", c, models, {a.n_out, a.n_in});
-  a.b = check.operand<T>("b", b, models, {a.n_out, a.n_in, n_basis});
+  JetArgs<T> a = layer_args<T>(check, operands, models, outputs, outputs_name, at,
+                               {spline.grid + spline.degree, 32, 4 * kMaxDegree});
+  a.spline = spline;
   return a;
 }
 
@@ -92,44 +37,30 @@ ffi::Error jet_forward(ffi::ThreadPool pool, In x, In r, In c, In b, In bias, Ou
                        std::int64_t first, std::int64_t second, bool residual) {
   Check check;
   const std::int64_t models = check.extent<T>("y", *y, 4, 0);
-  JetArgs<T> a = jet_args<T>(check, x, r, c, b, models, *y, "y",
-                             {grid, degree, lo, hi, first, second, residual});
+  const Spline spline = check.spline(grid, degree, lo, hi);
+  JetArgs<T> a =
+      jet_args<T>(check, {x, r, c, b}, models, *y, "y", spline, {first, second, residual});
   a.bias = check.operand<T>("bias", bias, models, {a.n_out});
   a.y = check.result<T>("y", *y, models, {1 + a.first + a.second, a.n, a.n_out});
   if (!check.ok()) return check.error();
-  const ForwardTasks<T> forward(a, thread_count(pool));
-  return run_tasks(pool, forward.tasks.count,
+  const std::int64_t threads = thread_count(pool, layer_work(a));
+  const ForwardTasks<T> forward(a, threads);
+  return run_tasks(pool, threads, forward.tasks.count,
                    [&](std::int64_t task) { forward.run(active<T>(), task); });
 }
 
-// The results that a backward pass was asked for; null where it was not.
-struct BackwardResults {
-  const ffi::AnyBuffer *dx, *dr, *dc, *db, *dbias;
-};
-
 template <class T>
 ffi::Error run_backward(ffi::ThreadPool& pool, In x, In r, In c, In b, In g,
-                        const BackwardResults& results, const JetAttributes& at) {
+                        const BackwardResults& results, std::int64_t grid, std::int64_t degree,
+                        double lo, double hi, const JetAttributes& at) {
   Check check;
-  const std::int64_t models = results.dx ? check.extent<T>("dx", *results.dx, 4, 0)
-                                         : check.extent<T>("dr", *results.dr, 3, 0);
-  JetArgs<T> a = jet_args<T>(check, x, r, c, b, models, g, "g", at);
-  const std::int64_t components = 1 + a.first + a.second;
-  a.g = check.operand<T>("g", g, models, {components, a.n, a.n_out});
-  if (results.dx) {
-    a.want_x = true;
-    a.dx = check.result<T>("dx", *results.dx, models, {components, a.n, a.n_in});
-  }
-  if (results.dr) {
-    a.want_w = true;
-    a.dr = check.result<T>("dr", *results.dr, models, {a.n_out, a.n_in});
-    a.dc = check.result<T>("dc", *results.dc, models, {a.n_out, a.n_in});
-    a.db = check.result<T>("db", *results.db, models, {a.n_out, a.n_in, at.grid + at.degree});
-    a.dbias = check.result<T>("dbias", *results.dbias, models, {a.n_out});
-  }
+  const std::int64_t models = results.models<T>(check);
+  const Spline spline = check.spline(grid, degree, lo, hi);
+  JetArgs<T> a = jet_args<T>(check, {x, r, c, b}, models, g, "g", spline, at);
+  results.into(check, a, g, spline.grid + spline.degree);
   if (!check.ok()) return check.error();
   const auto kernel = active<T>().jet_backward;
-  return share(pool, a.models, a.n_in,
+  return share(pool, layer_work(a), a.models, a.n_in,
                [&](std::int64_t model, std::int64_t begin, std::int64_t end) {
                  kernel(a, model, begin, end);
                });
@@ -139,16 +70,16 @@ template <class T>
 ffi::Error jet_backward_w(ffi::ThreadPool pool, In x, In r, In c, In b, In g, Out dr, Out dc,
                           Out db, Out dbias, std::int64_t grid, std::int64_t degree, double lo,
                           double hi, std::int64_t first, std::int64_t second, bool residual) {
-  return run_backward<T>(pool, x, r, c, b, g, {nullptr, &*dr, &*dc, &*db, &*dbias},
-                         {grid, degree, lo, hi, first, second, residual});
+  return run_backward<T>(pool, x, r, c, b, g, {nullptr, &*dr, &*dc, &*db, &*dbias}, grid, degree,
+                         lo, hi, {first, second, residual});
 }
 
 template <class T>
 ffi::Error jet_backward_x(ffi::ThreadPool pool, In x, In r, In c, In b, In g, Out dx,
                           std::int64_t grid, std::int64_t degree, double lo, double hi,
                           std::int64_t first, std::int64_t second, bool residual) {
-  return run_backward<T>(pool, x, r, c, b, g, {&*dx, nullptr, nullptr, nullptr, nullptr},
-                         {grid, degree, lo, hi, first, second, residual});
+  return run_backward<T>(pool, x, r, c, b, g, {&*dx, nullptr, nullptr, nullptr, nullptr}, grid,
+                         degree, lo, hi, {first, second, residual});
 }
 
 template <class T>
@@ -156,8 +87,8 @@ ffi::Error jet_backward_xw(ffi::ThreadPool pool, In x, In r, In c, In b, In g, O
                            Out dc, Out db, Out dbias, std::int64_t grid, std::int64_t degree,
                            double lo, double hi, std::int64_t first, std::int64_t second,
                            bool residual) {
-  return run_backward<T>(pool, x, r, c, b, g, {&*dx, &*dr, &*dc, &*db, &*dbias},
-                         {grid, degree, lo, hi, first, second, residual});
+  return run_backward<T>(pool, x, r, c, b, g, {&*dx, &*dr, &*dc, &*db, &*dbias}, grid, degree, lo,
+                         hi, {first, second, residual});
 }
 
 // ---- the general operations --------------------------------------------------------------------
@@ -182,10 +113,10 @@ TrilinearArgs<T> trilinear_args(Check& check, In x, std::int64_t models, std::in
 }
 
 template <class T, class Args, class Kernel>
-ffi::Error run(Check& check, ffi::ThreadPool& pool, const Args& p, std::int64_t items,
-               const Kernel& kernel) {
+ffi::Error run(Check& check, ffi::ThreadPool& pool, const Args& p, std::int64_t work,
+               std::int64_t items, const Kernel& kernel) {
   if (!check.ok()) return check.error();
-  return share(pool, p.models, items,
+  return share(pool, work, p.models, items,
                [&](std::int64_t model, std::int64_t begin, std::int64_t end) {
                  kernel(p, model, begin, end);
                });
@@ -201,7 +132,7 @@ ffi::Error trilinear_y(ffi::ThreadPool pool, In x, In a, In w, Out y, std::int64
   p.a = check.operand<T>("a", a, models, {p.n, p.n_in});
   p.w = check.operand<T>("w", w, models, {p.n_in, grid + degree, n_out});
   p.out = check.result<T>("y", *y, models, {p.n, n_out});
-  return run<T>(check, pool, p, p.n, active<T>().trilinear_y);
+  return run<T>(check, pool, p, layer_work(p), p.n, active<T>().trilinear_y);
 }
 
 template <class T>
@@ -213,7 +144,7 @@ ffi::Error trilinear_a(ffi::ThreadPool pool, In x, In w, In g, Out a, std::int64
   p.w = check.operand<T>("w", w, models, {p.n_in, grid + degree, n_out});
   p.g = check.operand<T>("g", g, models, {p.n, n_out});
   p.out = check.result<T>("a", *a, models, {p.n, p.n_in});
-  return run<T>(check, pool, p, p.n, active<T>().trilinear_a);
+  return run<T>(check, pool, p, layer_work(p), p.n, active<T>().trilinear_a);
 }
 
 template <class T>
@@ -225,7 +156,7 @@ ffi::Error trilinear_w(ffi::ThreadPool pool, In x, In a, In g, Out w, std::int64
   p.a = check.operand<T>("a", a, models, {p.n, p.n_in});
   p.g = check.operand<T>("g", g, models, {p.n, n_out});
   p.out = check.result<T>("w", *w, models, {p.n_in, grid + degree, n_out});
-  return run<T>(check, pool, p, p.n_in, active<T>().trilinear_w);
+  return run<T>(check, pool, p, layer_work(p), p.n_in, active<T>().trilinear_w);
 }
 
 template <class T>
@@ -255,7 +186,7 @@ ffi::Error pair_a(ffi::ThreadPool pool, In x, In w, Out a, std::int64_t grid, st
   auto p = pair_args<T>(check, x, models, grid, degree, lo, hi, order, other);
   p.w = check.operand<T>("w", w, models, {p.n_in, grid + degree});
   p.out = check.result<T>("a", *a, models, {p.n, p.n_in});
-  return run<T>(check, pool, p, p.n, active<T>().pair_a);
+  return run<T>(check, pool, p, p.models * p.n * p.n_in, p.n, active<T>().pair_a);
 }
 
 template <class T>
@@ -266,7 +197,7 @@ ffi::Error pair_w(ffi::ThreadPool pool, In x, In a, Out w, std::int64_t grid, st
   auto p = pair_args<T>(check, x, models, grid, degree, lo, hi, order, other);
   p.a = check.operand<T>("a", a, models, {p.n, p.n_in});
   p.out = check.result<T>("w", *w, models, {p.n_in, grid + degree});
-  return run<T>(check, pool, p, p.n_in, active<T>().pair_w);
+  return run<T>(check, pool, p, p.models * p.n * p.n_in, p.n_in, active<T>().pair_w);
 }
 
 template <class T>
@@ -278,7 +209,7 @@ ffi::Error total(ffi::ThreadPool pool, In x, Out y) {
   T* out = check.result<T>("y", *y, rows, {});
   if (!check.ok()) return check.error();
   const auto kernel = active<T>().total;
-  return share(pool, 1, rows, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+  return share(pool, rows * n, 1, rows, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
     kernel(in, n, out, begin, end);
   });
 }
@@ -298,22 +229,10 @@ ffi::Error adam(ffi::ThreadPool pool, In g, In m, In v, In step, Out update, Out
   a.update = check.result<T>("update", *update, a.models, {a.n});
   a.m_out = check.result<T>("m_out", *m_out, a.models, {a.n});
   a.v_out = check.result<T>("v_out", *v_out, a.models, {a.n});
-  return run<T>(check, pool, a, a.n, active<T>().adam);
+  return run<T>(check, pool, a, a.models * a.n, a.n, active<T>().adam);
 }
 
 // ---- bindings ----------------------------------------------------------------------------------
-
-// A handler of `Ins` arrays and `Outs` results; types, ranks and shapes are checked above.
-template <int Ins, int Outs>
-auto bind() {
-  if constexpr (Outs > 0) {
-    return bind<Ins, Outs - 1>().template Ret<ffi::AnyBuffer>();
-  } else if constexpr (Ins > 0) {
-    return bind<Ins - 1, 0>().template Arg<ffi::AnyBuffer>();
-  } else {
-    return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>();
-  }
-}
 
 template <int Ins, int Outs>
 auto bind_spline() {
@@ -349,10 +268,6 @@ auto bind_adam() {
 
 }  // namespace
 }  // namespace kandle
-
-#define KANDLE_HANDLER(name, binding)                                                 \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(kandle_##name##_f32, kandle::name<float>, (binding)); \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(kandle_##name##_f64, kandle::name<double>, (binding))
 
 KANDLE_HANDLER(jet_forward, (kandle::bind_jet<5, 1>()));
 KANDLE_HANDLER(jet_backward_x, (kandle::bind_jet<5, 1>()));

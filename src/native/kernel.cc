@@ -2,11 +2,11 @@
 #include "kernel.h"
 
 #include <chrono>
-#include <iterator>
-#include <type_traits>
 
 #include "adam.h"
+#include "derivatives.h"
 #include "general.h"
+#include "global.h"
 #include "gradient.h"
 #include "narrow.h"
 #include "second.h"
@@ -19,16 +19,6 @@
 namespace kandle {
 namespace KANDLE_ISA {
 namespace {
-
-// Calls visit(first, second) with the two numbers as compile-time constants.
-template <std::size_t Index = 0, class Visit>
-void with_derivatives(int first, int second, const Visit& visit) {
-  constexpr Derivatives pair = kDerivatives[Index];
-  if constexpr (Index + 1 < std::size(kDerivatives))
-    if (first != pair.first || second != pair.second)
-      return with_derivatives<Index + 1>(first, second, visit);
-  visit(std::integral_constant<int, pair.first>{}, std::integral_constant<int, pair.second>{});
-}
 
 // Chooses the layout: cubics with few outputs have their own, other degrees share one.
 template <class T, class Work>
@@ -56,9 +46,10 @@ void jet_backward(const JetArgs<T>& a, std::int64_t model, std::int64_t begin, s
 
 template <class T>
 constexpr Kernels<T> kernels() {
-  return {jet_forward<T>, jet_backward<T>,   trilinear_y<T>,   trilinear_a<T>,
-          trilinear_w<T>, pair_a<T>,         pair_w<T>,        total<T>,
-          kLanes<T>,      second_outputs<T>, second_inputs<T>, adam<T>};
+  return {jet_forward<T>,    jet_backward<T>,   trilinear_y<T>,   trilinear_a<T>,
+          trilinear_w<T>,    pair_a<T>,         pair_w<T>,        total<T>,
+          kLanes<T>,         second_outputs<T>, second_inputs<T>, adam<T>,
+          global_forward<T>, global_backward<T>};
 }
 
 // Twelve independent chains of fused multiply-adds, enough to hide the latency of each; the best of

@@ -39,6 +39,30 @@ struct Spline {
   double lo, hi;
 };
 
+// A basis without local support: all of its functions are computed at every point. Polynomials are
+// of u = tanh(z) or of z clipped to [-1, 1], with z = (2 x - lo - hi) / (hi - lo).
+enum class Family : std::int64_t {
+  kChebyshev,  // T_1 .. T_count, with `constant` from T_0
+  kLegendre,   // P_1 .. P_count, with `constant` from P_0
+  kFourier,    // cos(n scale x) for n = 1 .. count, then sin(n scale x)
+  kGaussian,   // exp(-((x - c_m) / scale)^2 / 2) with `count` centers from lo to hi
+};
+
+inline constexpr std::int64_t kMaxFunctions = 1024;
+
+struct Functions {
+  Family family;
+  std::int64_t count;
+  bool constant, tanh;
+  double lo, hi, scale;
+
+  bool polynomial() const { return family == Family::kChebyshev || family == Family::kLegendre; }
+  std::int64_t size() const {
+    if (family == Family::kFourier) return 2 * count;
+    return count + (polynomial() && constant);
+  }
+};
+
 template <class T>
 struct Operand {
   const T* data = nullptr;
@@ -56,6 +80,13 @@ struct JetArgs {
   T* y;                          // forward
   bool want_x, want_w;           // backward: of the inputs, of the weights
   T *dx, *dr, *dc, *db, *dbias;  // null where not wanted
+};
+
+// The same layer with another basis; `spline` is not used.
+template <class T>
+struct GlobalArgs {
+  JetArgs<T> layer;
+  Functions functions;
 };
 
 // Q = sum h[n,o] u[n,i] phi'(x[n,i]) + g[n,o] u[n,i] v[n,i] phi''(x[n,i]) of a layer of cubics,
@@ -127,6 +158,10 @@ struct Kernels {
   void (*second_inputs)(const SecondArgs<T>&, std::int64_t model, std::int64_t begin,
                         std::int64_t end);
   void (*adam)(const AdamArgs<T>&, std::int64_t model, std::int64_t begin, std::int64_t end);
+  void (*global_forward)(const GlobalArgs<T>&, std::int64_t model, std::int64_t begin,
+                         std::int64_t end);
+  void (*global_backward)(const GlobalArgs<T>&, std::int64_t model, std::int64_t begin,
+                          std::int64_t end);
 };
 
 struct KernelTable {

@@ -14,12 +14,13 @@
 
 namespace kandle {
 
-// Runs work(0) .. work(tasks - 1). The caller takes tasks too and waits only for tasks that another
-// thread has already begun, so a pool that is busy, or has one thread, cannot block it. An
-// exception ends its task, never its thread; the first one is thrown again here, after all tasks.
-inline void parallel(xla::ffi::ThreadPool& pool, std::int64_t tasks,
+// Runs work(0) .. work(tasks - 1) on up to `threads` threads. The caller takes tasks too and waits
+// only for tasks that another thread has already begun, so a pool that is busy, or has one thread,
+// cannot block it. An exception ends its task, never its thread; the first one is thrown again
+// here, after all tasks.
+inline void parallel(xla::ffi::ThreadPool& pool, std::int64_t threads, std::int64_t tasks,
                      const std::function<void(std::int64_t)>& work) {
-  const std::int64_t threads = std::min<std::int64_t>(pool.num_threads(), tasks);
+  threads = std::min(threads, tasks);
   if (threads <= 1) {
     for (std::int64_t task = 0; task < tasks; ++task) work(task);
     return;

@@ -1,4 +1,4 @@
-// Fixed-width lanes on the compiler's vector extensions: loads, stores, exp, lane sums.
+// Fixed-width lanes on the compiler's vector extensions: loads, stores, exp, expm1, lane sums.
 //
 // Included inside the instruction set's own namespace, so that one function compiled for two
 // instruction sets never has one name.
@@ -48,10 +48,17 @@ struct Row<T, 1> {
   static void store(T* p, T v) { *p = v; }
 };
 
-// exp(x) within two units in the last place; the argument is clamped to the range of normal
-// results.
+namespace detail {
+
+// exp(x) = 2^n e^f with |f| <= ln(2)/2, for x clamped to the range of normal results.
 template <class T, int L>
-inline typename Simd<T, L>::Vec exp(typename Simd<T, L>::Vec x) {
+struct Reduced {
+  typename Simd<T, L>::Vec f;
+  typename Simd<T, L>::IntVec exponent;  // n, where a number's exponent is
+};
+
+template <class T, int L>
+inline Reduced<T, L> reduce_exponent(typename Simd<T, L>::Vec x) {
   using S = Simd<T, L>;
   using Vec = typename S::Vec;
   constexpr bool single = sizeof(T) == 4;
@@ -63,10 +70,18 @@ inline typename Simd<T, L>::Vec exp(typename Simd<T, L>::Vec x) {
   constexpr T magic = single ? T(12582912.0) : T(6755399441055744.0);
   const Vec shifted = x * T(1.44269504088896340736) + magic;
   const Vec whole = shifted - magic;
-  Vec f = x - whole * (single ? T(0.693359375) : T(6.93147180369123816490e-01));
-  f = f - whole * (single ? T(-2.12194440e-4) : T(1.90821492927058770002e-10));
-  // Taylor's series on |f| <= ln(2)/2 to the precision of T.
-  constexpr int terms = single ? 7 : 13;
+  Reduced<T, L> r;
+  r.f = x - whole * (single ? T(0.693359375) : T(6.93147180369123816490e-01));
+  r.f = r.f - whole * (single ? T(-2.12194440e-4) : T(1.90821492927058770002e-10));
+  std::memcpy(&r.exponent, &shifted, sizeof r.exponent);
+  r.exponent <<= single ? 23 : 52;
+  return r;
+}
+
+// Taylor's series of (e^f - 1 - ... ) / f^From on |f| <= ln(2)/2 to the precision of T.
+template <class T, int L, int From>
+inline typename Simd<T, L>::Vec exp_series(typename Simd<T, L>::Vec f) {
+  constexpr int terms = sizeof(T) == 4 ? 7 : 13;
   constexpr T inverse_factorial[] = {T(1),
                                      T(1),
                                      T(1.0 / 2),
@@ -81,17 +96,40 @@ inline typename Simd<T, L>::Vec exp(typename Simd<T, L>::Vec x) {
                                      T(1.0 / 39916800),
                                      T(1.0 / 479001600),
                                      T(1.0 / 6227020800.0)};
-  Vec p = S::splat(inverse_factorial[terms]);
+  typename Simd<T, L>::Vec p = Simd<T, L>::splat(inverse_factorial[terms]);
 #pragma GCC unroll 16
-  for (int i = terms - 1; i >= 0; --i) p = p * f + inverse_factorial[i];
-  typename S::IntVec bits;
-  std::memcpy(&bits, &shifted, sizeof bits);
-  bits <<= single ? 23 : 52;
-  typename S::IntVec result;
-  std::memcpy(&result, &p, sizeof result);
-  result += bits;  // adds n to the exponent of p, which is in [1/sqrt(2), sqrt(2)]
-  std::memcpy(&p, &result, sizeof p);
+  for (int i = terms - 1; i >= From; --i) p = p * f + inverse_factorial[i];
   return p;
+}
+
+// p 2^n for a normal p.
+template <class T, int L>
+inline typename Simd<T, L>::Vec scale_exponent(typename Simd<T, L>::Vec p,
+                                               typename Simd<T, L>::IntVec exponent) {
+  typename Simd<T, L>::IntVec bits;
+  std::memcpy(&bits, &p, sizeof bits);
+  bits += exponent;
+  std::memcpy(&p, &bits, sizeof p);
+  return p;
+}
+
+}  // namespace detail
+
+// exp(x) within two units in the last place; the argument is clamped to the range of normal
+// results.
+template <class T, int L>
+inline typename Simd<T, L>::Vec exp(typename Simd<T, L>::Vec x) {
+  const detail::Reduced<T, L> r = detail::reduce_exponent<T, L>(x);
+  return detail::scale_exponent<T, L>(detail::exp_series<T, L, 0>(r.f), r.exponent);
+}
+
+// exp(x) - 1, to the last places near zero too.
+template <class T, int L>
+inline typename Simd<T, L>::Vec expm1(typename Simd<T, L>::Vec x) {
+  const detail::Reduced<T, L> r = detail::reduce_exponent<T, L>(x);
+  const auto p = detail::exp_series<T, L, 1>(r.f) * r.f;
+  const auto scale = detail::scale_exponent<T, L>(Simd<T, L>::splat(T(1)), r.exponent);
+  return scale * p + (scale - T(1));
 }
 
 namespace detail {

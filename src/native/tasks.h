@@ -9,6 +9,15 @@
 
 namespace kandle {
 
+// Less work than this many (sample, edge) pairs is done before another thread would have started.
+inline constexpr std::int64_t kWorthSharing = 16384;
+
+// The (sample, edge) pairs of a call.
+template <class Args>
+std::int64_t layer_work(const Args& args) {
+  return args.models * args.n * args.n_in * args.n_out;
+}
+
 struct Tasks {
   std::int64_t items, parts, count;
 

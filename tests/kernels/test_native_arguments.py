@@ -29,6 +29,18 @@ SPLINE = {
     "hi": np.float64(1.0),
 }
 JET = {**SPLINE, "first": np.int64(2), "second": np.int64(1), "residual": True}
+GLOBAL = {
+    "family": np.int64(0),
+    "count": np.int64(M),
+    "constant": False,
+    "tanh": True,
+    "lo": np.float64(-1.0),
+    "hi": np.float64(1.0),
+    "scale": np.float64(1.0),
+    "first": np.int64(2),
+    "second": np.int64(1),
+    "residual": True,
+}
 ADAM = {"b1": 0.9, "b2": 0.999, "eps": 1e-8, "eps_root": 0.0}
 HUGE = 2**31
 
@@ -64,6 +76,10 @@ def good_calls():
         ("pair_a", {"x": matrix, "w": (P, I, M)}, {"a": matrix}, SPLINE | pair),
         ("pair_w", {"x": matrix, "a": matrix}, {"w": (P, I, M)}, SPLINE | pair),
         ("total", {"x": (P, N)}, {"y": (P,)}, {}),
+        ("global_forward", {**inputs, "bias": (P, O)}, {"y": y}, GLOBAL),
+        ("global_backward_x", backward, {"dx": x}, GLOBAL),
+        ("global_backward_w", backward, gradients, GLOBAL),
+        ("global_backward_xw", backward, {"dx": x, **gradients}, GLOBAL),
         ("adam", {"g": (P, N), "m": (P, N), "v": (P, N), "step": (P, 3)}, moments, ADAM),
     ]
     return [Call(*shape, dtypes={}) for shape in shapes]
@@ -75,6 +91,9 @@ def wrong_attributes(call):
         "degree": [-1, 0, 6, HUGE],
         "order": [-1000, -1, 4, HUGE, -(2**63)],
         "other": [-1000, -2, 4, HUGE],
+        "family": [-1, 4, HUGE],
+        "count": [-1, 0, 1025, 2**62],
+        "scale": [float("nan"), float("inf"), 0.0, -1.0],
         "lo": [float("nan"), float("inf"), 1.0, 2.0],
         "hi": [float("nan"), float("inf"), -1.0, -2.0],
     }
@@ -88,8 +107,12 @@ def wrong_attributes(call):
         for first, second in pairs:
             changed = {"first": np.int64(first), "second": np.int64(second)}
             yield replace(call, attributes=call.attributes | changed), {"(first, second)"}
+    if {"first", "degree"} <= call.attributes.keys():
         quintic = {"degree": np.int64(5)}
         yield replace(call, attributes=call.attributes | quintic), {"(first, second)"}
+    if "family" in call.attributes:  # families whose number of functions is another
+        for changed in ({"family": np.int64(2)}, {"constant": True}, {"count": np.int64(M - 1)}):
+            yield replace(call, attributes=call.attributes | changed), {"b"}
 
 
 def wrong_shapes(call):
@@ -197,7 +220,7 @@ def in_a_process(function):
 def test_every_wrong_argument_is_an_error_that_names_it():
     counts = in_a_process(check_all)
     assert counts["unexpected"] == []
-    assert counts["accepted"] == 22
+    assert counts["accepted"] == 30
     assert counts["refused"] >= 200
 
 

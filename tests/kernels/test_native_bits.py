@@ -18,7 +18,7 @@ import optax
 import pytest
 
 from kandle import kernels
-from kandle.bases import BSpline
+from kandle.bases import BSpline, Chebyshev
 
 pytestmark = [
     pytest.mark.optimized,
@@ -29,7 +29,7 @@ pytestmark = [
 
 BASIS = BSpline(grid=5)
 WIDTHS = (2, 9, 1)
-N, STEPS = 700, 4
+N, STEPS = 2000, 4  # enough work for several threads in every layer
 SIZES = (1, 2, 3, 5, 8, 16)
 
 
@@ -46,12 +46,16 @@ def points():
     return np.random.default_rng(99).uniform(-1, 1, (N, 2)).astype(np.float32)
 
 
-def function_loss(layers, x):
+def function_loss(layers, x, basis=BASIS):
     y = x
     for layer in layers:
-        y = kernels.layer(y, *layer, basis=BASIS, residual=jax.nn.silu, backend="native")
+        y = kernels.layer(y, *layer, basis=basis, residual=jax.nn.silu, backend="native")
     error = y[:, 0] - x[:, 0] * x[:, 1]
     return kernels.total(error * error, "native") * np.float32(1 / N)
+
+
+def chebyshev_loss(layers, x):
+    return function_loss(layers, x, Chebyshev(BASIS.n_basis))
 
 
 def pde_loss(layers, x):
@@ -115,7 +119,11 @@ PROGRAM = textwrap.dedent(
     jax.monitoring.register_event_listener(lambda name, **_: events.update([name]))
     sys.path.insert(0, sys.argv[1])
     import test_native_bits as t
-    digests = [t.trained(t.function_loss, [0]), t.trained(t.pde_loss, [0, 1, 2])]
+    digests = [
+        t.trained(t.function_loss, [0]),
+        t.trained(t.chebyshev_loss, [0]),
+        t.trained(t.pde_loss, [0, 1, 2]),
+    ]
     hits = events["/jax/compilation_cache/cache_hits"]
     print(json.dumps({"digests": digests, "hits": hits}))
     """
@@ -143,7 +151,11 @@ def test_bits_do_not_depend_on_threads_or_on_the_compilation_cache(tmp_path):
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
-    here = [trained(function_loss, [0]), trained(pde_loss, [0, 1, 2])]
+    here = [
+        trained(function_loss, [0]),
+        trained(chebyshev_loss, [0]),
+        trained(pde_loss, [0, 1, 2]),
+    ]
     compiled = in_a_process(1, **cache)
     assert compiled["hits"] == 0
     assert any(tmp_path.iterdir())

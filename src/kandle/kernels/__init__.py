@@ -1,7 +1,7 @@
 """One operation, the value of a KAN layer with all its derivatives, and its backends.
 
 `reference` is the equation, `dense` plain JAX for any accelerator; both accept any basis. `native`
-is C++ for the CPU and accelerates uniform B-splines.
+is C++ for the CPU and accelerates uniform B-splines, Chebyshev, Legendre, Fourier and RBF bases.
 """
 
 from kandle.kernels._api import (

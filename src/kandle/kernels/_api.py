@@ -40,7 +40,9 @@ def default_backend(basis: Basis | None = None) -> str:
 
 
 def accelerates(basis: Basis) -> bool:
-    """Whether the native kernels accept a basis: B-splines on uniform knots."""
+    """Whether the native kernels accept a basis: uniform B-splines, Chebyshev, Legendre, Fourier
+    and RBF bases.
+    """
     return _native.accelerates(basis)
 
 
@@ -57,7 +59,8 @@ def check_backend(backend: str | None, basis: Basis | None = None) -> str:
         )
     if backend == "native" and basis is not None and not accelerates(basis):
         raise UserError(
-            "The backend 'native' must have a basis of uniform B-splines (bases.BSpline). "
+            "The backend 'native' must have a basis of uniform B-splines (bases.BSpline), "
+            "Chebyshev, Legendre, Fourier or RBF functions, at most 1024 of them. "
             f"Got {type(basis).__name__} instead: use backend=None or 'dense'."
         )
     return backend

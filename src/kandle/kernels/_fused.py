@@ -8,7 +8,7 @@ Three primitives, over arrays that lead with a model axis:
 
 `jet` and `backward` are single native calls. Everything else (forward mode, derivatives of
 derivatives, platforms other than the CPU) falls back on `_composed`, the same layer written with
-the general operations.
+the general operations or, of a basis without local support, that of the `dense` backend.
 """
 
 import functools
@@ -19,14 +19,18 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.interpreters import ad, mlir
 
-from kandle.kernels import _library
+from kandle.kernels import _dense, _library
+from kandle.kernels._families import global_attributes, is_local, spline_attributes
 from kandle.kernels._models import define, lower, n_models, no_tangent, sum_to
 from kandle.kernels._residual import residual_derivatives
-from kandle.kernels._trilinear import _call, _spline_attributes, spline_sum
+from kandle.kernels._trilinear import _call, spline_sum
 
 
 def _composed(x, r, c, b, bias, *, basis, first, second, residual):
     """(P, C, N, n_in) -> (P, C, N, n_out), from differentiable pieces."""
+    if not is_local(basis):
+        counts = {"first": first, "second": second, "residual": residual}
+        return _composed_dense((x, r, c, b, bias), basis=basis, **counts)
     value = x[:, 0]
     w = jnp.transpose(c[..., None] * b, (0, 2, 3, 1))  # (P, n_in, M, n_out)
     count = 1 + (first > 0) + (second > 0)
@@ -45,9 +49,25 @@ def _composed(x, r, c, b, bias, *, basis, first, second, residual):
     return jnp.stack([jnp.broadcast_to(y, (models, *y.shape[1:])) for y in parts], axis=1)
 
 
+def _composed_dense(operands, *, basis, first, second, residual):
+    def jet(x, r, c, b, bias):
+        weights = (r, c, b, bias) if residual else (None, c, b, bias)
+        counts = {"first": first, "second": second, "basis": basis}
+        return _dense.jet(x, *weights, residual=jax.nn.silu if residual else None, **counts)
+
+    models = n_models(operands)
+    own = [operand.shape[0] == models for operand in operands]
+    if models == 1:  # no batch axis: with one, XLA's products on a CPU miss its fast routines
+        return jet(*(operand[0] for operand in operands))[None]
+    axes = tuple(0 if batched else None for batched in own)
+    flat = [x if batched else x[0] for x, batched in zip(operands, own, strict=True)]
+    return jax.vmap(jet, in_axes=axes)(*flat)
+
+
 def _attributes(basis, first, second, residual) -> dict:
+    described = spline_attributes(basis) if is_local(basis) else global_attributes(basis)
     return {
-        **_spline_attributes(basis),
+        **described,
         "first": np.int64(first),
         "second": np.int64(second),
         "residual": bool(residual),
@@ -157,20 +177,29 @@ ad.primitive_jvps[backward_p] = functools.partial(_fallback_jvp(_backward_compos
 # ---- lowering ----------------------------------------------------------------------------------
 
 
+def _has_fused(basis, first, second) -> bool:
+    # Bases without local support have the kernels that cubics have.
+    return _library.has_fused_jet(basis.degree if is_local(basis) else 3, first, second)
+
+
+def _handler(basis, name: str) -> str:
+    return f"jet_{name}" if is_local(basis) else f"global_{name}"
+
+
 def _jet_native(ctx, *operands, basis, first, second, residual):
-    if not _library.has_fused_jet(basis.degree, first, second):
+    if not _has_fused(basis, first, second):
         lowered = mlir.lower_fun(_composed, multiple_results=False)
         return lowered(ctx, *operands, basis=basis, first=first, second=second, residual=residual)
     attributes = _attributes(basis, first, second, residual)
-    return _call("jet_forward", ctx.avals_in[0].dtype, ctx, operands, **attributes)
+    return _call(_handler(basis, "forward"), ctx.avals_in[0].dtype, ctx, operands, **attributes)
 
 
 def _backward_native(ctx, *operands, want_x, want_w, basis, first, second, residual):
     params = {"basis": basis, "first": first, "second": second, "residual": residual}
-    if not _library.has_fused_jet(basis.degree, first, second):
+    if not _has_fused(basis, first, second):
         lowered = mlir.lower_fun(_backward_composed, multiple_results=True)
         return lowered(ctx, *operands, want_x=want_x, want_w=want_w, **params)
-    handler = "jet_backward_" + "x" * want_x + "w" * want_w
+    handler = _handler(basis, "backward_" + "x" * want_x + "w" * want_w)
     return _call(handler, ctx.avals_in[0].dtype, ctx, operands, **_attributes(**params))
 
 

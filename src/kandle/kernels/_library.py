@@ -29,6 +29,10 @@ _HANDLERS = (
     "pair_w",
     "total",
     "adam",
+    "global_forward",
+    "global_backward_x",
+    "global_backward_w",
+    "global_backward_xw",
 )
 
 

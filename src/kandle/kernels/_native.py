@@ -1,11 +1,16 @@
-"""Uniform B-splines in C++ through the FFI: only the k + 1 functions that are not zero are read."""
+"""Layers in C++ through the FFI.
+
+Of uniform B-splines only the k + 1 functions that are not zero are computed; of Chebyshev, Legendre
+and Fourier bases and Gaussians all are, block by block, so that no table leaves the caches.
+"""
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from kandle.bases import Basis, BSpline
+from kandle.bases import Basis
 from kandle.kernels import _dense
+from kandle.kernels._families import is_global, is_local
 from kandle.kernels._fused import jet_p
 from kandle.kernels._residual import Residual
 from kandle.kernels._trilinear import basis_sums, row_sums
@@ -14,11 +19,11 @@ _DTYPES = ("float32", "float64")
 
 
 def accelerates(basis: Basis) -> bool:
-    """Whether this backend has kernels for a basis: B-splines on uniform knots."""
-    return type(basis) is BSpline
+    """Whether this backend has kernels for a basis."""
+    return is_local(basis) or is_global(basis)
 
 
-def layer(x, r, c, b, bias, *, basis: BSpline, residual: Residual | None) -> Array:
+def layer(x, r, c, b, bias, *, basis: Basis, residual: Residual | None) -> Array:
     """y_j = Σ_i [ r_ji R(x_i) + c_ji Σ_m b_jim B_m(x_i) ] + bias_j."""
     return jet(x[None], r, c, b, bias, first=0, second=0, basis=basis, residual=residual)[0]
 
@@ -32,7 +37,7 @@ def jet(
     *,
     first: int,
     second: int,
-    basis: BSpline,
+    basis: Basis,
     residual: Residual | None,
 ) -> Float[Array, "C N n_out"]:
     """(x, x_d, x_dd) -> (y, y_d, y_dd) in one call.
@@ -55,10 +60,10 @@ def jet(
 
 
 def statistics(
-    x: Float[Array, "N n_in"], *, basis: BSpline
+    x: Float[Array, "N n_in"], *, basis: Basis
 ) -> tuple[Float[Array, "n_in n_basis"], Float[Array, "n_in n_basis"]]:
     """Mean and population variance over the batch of every B_m(x_i)."""
-    if x.dtype.name not in _DTYPES:
+    if x.dtype.name not in _DTYPES or not is_local(basis):
         return _dense.statistics(x, basis=basis)
     first, second = (sums[0] / len(x) for sums in basis_sums(x[None], basis=basis))
     # Rounding can leave a function that is constant over the batch just below zero.

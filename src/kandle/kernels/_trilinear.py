@@ -25,19 +25,10 @@ from jax.interpreters import ad, batching
 from kandle.bases import BSpline
 from kandle.bases._jax import evaluate
 from kandle.kernels import _library
+from kandle.kernels._families import spline_attributes
 from kandle.kernels._models import define, lower, n_models, no_tangent, sum_to
 
 _ROLES = ("a", "w", "g")
-
-
-def _spline_attributes(basis: BSpline) -> dict:
-    lo, hi = basis.domain
-    return {
-        "grid": np.int64(basis.grid),
-        "degree": np.int64(basis.degree),
-        "lo": np.float64(lo),
-        "hi": np.float64(hi),
-    }
 
 
 def _call(handler: str, dtype, ctx, operands, **attributes):
@@ -75,7 +66,7 @@ def _trilinear_dense(mode, x, p, q, *, basis, order):
 
 def _trilinear_native(mode, ctx, *operands, basis, order):
     handler = {"g": "trilinear_y", "a": "trilinear_a", "w": "trilinear_w"}[mode]
-    attributes = {**_spline_attributes(basis), "order": np.int64(order)}
+    attributes = {**spline_attributes(basis), "order": np.int64(order)}
     return _call(handler, ctx.avals_in[0].dtype, ctx, operands, **attributes)
 
 
@@ -158,7 +149,7 @@ def _pair_dense(mode, x, p, *, basis, order, other):
 
 def _pair_native(mode, ctx, *operands, basis, order, other):
     attributes = {
-        **_spline_attributes(basis),
+        **spline_attributes(basis),
         "order": np.int64(order),
         "other": np.int64(other),
     }

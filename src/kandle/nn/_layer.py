@@ -9,7 +9,7 @@ from jax import lax
 from jaxtyping import Array, ArrayLike, Float
 
 from kandle import kernels
-from kandle.bases import Basis
+from kandle.bases import Basis, BSpline
 from kandle.init import Inputs, Sampler, Scheme
 
 # Rows evaluated at a time where all rows would need too much memory.
@@ -151,7 +151,7 @@ def _statistics(
     x: Float[Array, "N n_in"], basis: Basis, backend: str | None
 ) -> tuple[Float[Array, "n_in n_basis"], Float[Array, "n_in n_basis"]]:
     """`kernels.statistics` of any number of rows, in blocks where the backend builds tables."""
-    if kernels.check_backend(backend, basis) == "native":
+    if kernels.check_backend(backend, basis) == "native" and isinstance(basis, BSpline):
         return kernels.statistics(x, basis=basis, backend=backend)
     parts = [kernels.statistics(block, basis=basis, backend=backend) for block in blocks(x)]
     if len(parts) == 1:
