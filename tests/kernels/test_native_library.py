@@ -57,6 +57,13 @@ def test_a_damaged_library_gives_one_warning(monkeypatch, tmp_path):
 
 
 @needs_native
+def test_kernels_of_an_older_version_give_one_warning(monkeypatch):
+    monkeypatch.setattr(_library, "_HANDLERS", (*_library._HANDLERS, "added_since"))
+    monkeypatch.setattr("jax.ffi.register_ffi_target", lambda *_, **__: pytest.fail("registered"))
+    assert_unavailable("another version of Kandle, without kandle_added_since_f32; install Kandle")
+
+
+@needs_native
 def test_a_jaxlib_without_headers_gives_one_warning(monkeypatch, tmp_path):
     monkeypatch.setattr(jaxlib, "__file__", str(tmp_path / "__init__.py"))
     assert_unavailable("not available")

@@ -61,7 +61,18 @@ def _open() -> ctypes.CDLL:
         raise OSError(
             f"they were built for XLA FFI {built[0]}.{built[1]}, jaxlib has {here[0]}.{here[1]}"
         )
+    lacking = [s for s in _symbols() if not hasattr(library, s)]
+    if lacking:
+        raise OSError(
+            f"they were built from another version of Kandle, without {lacking[0]}; "
+            "install Kandle again"
+        )
     return library
+
+
+def _symbols() -> list[str]:
+    """The functions of the library that XLA calls."""
+    return [f"kandle_{handler}_f{bits}" for handler in _HANDLERS for bits in (32, 64)]
 
 
 @functools.cache
@@ -77,11 +88,9 @@ def library() -> ctypes.CDLL | None:
             stacklevel=2,
         )
         return None
-    for handler in _HANDLERS:
-        for bits in (32, 64):
-            symbol = getattr(opened, f"kandle_{handler}_f{bits}")
-            name = f"kandle_{handler}_f{bits}_{_VERSION}"
-            jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(symbol), platform="cpu")
+    for symbol in _symbols():
+        handler = jax.ffi.pycapsule(getattr(opened, symbol))
+        jax.ffi.register_ffi_target(f"{symbol}_{_VERSION}", handler, platform="cpu")
     return opened
 
 
