@@ -12,8 +12,8 @@ class Chebyshev(Polynomials):
 
         T_0 = 1,    T_1(u) = u,    T_{n+1}(u) = 2u T_n(u) - T_{n-1}(u)
 
-    With z = (2x - lo - hi) / (hi - lo), s(x) is tanh(z) or z clipped to [-1, 1], so |T_m| ≤ 1 for any
-    input.
+    With z = (2x - lo - hi) / (hi - lo), s(x) is tanh(z) or z clipped to [-1, 1], so that
+    |T_m| ≤ 1.
 
     Args:
         degree: D, the highest degree; also the number of functions, unless `constant` is true.

@@ -12,8 +12,8 @@ class Legendre(Polynomials):
 
         P_0 = 1,    P_1(u) = u,    (n + 1) P_{n+1}(u) = (2n + 1) u P_n(u) - n P_{n-1}(u)
 
-    With z = (2x - lo - hi) / (hi - lo), s(x) is tanh(z) or z clipped to [-1, 1], so |P_m| ≤ 1 for any
-    input.
+    With z = (2x - lo - hi) / (hi - lo), s(x) is tanh(z) or z clipped to [-1, 1], so that
+    |P_m| ≤ 1.
 
     Args:
         degree: D, the highest degree; also the number of functions, unless `constant` is true.
