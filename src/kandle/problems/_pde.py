@@ -3,10 +3,8 @@
 import contextlib
 import dataclasses
 import functools
-import math
 import numbers
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from kandle._errors import UserError, must, unknown
-from kandle.problems._coefficient import Coefficient
+from kandle.problems import _pde_checks as checks
 from kandle.problems._condition import Condition, Named, Operator
 from kandle.problems._points import Inside, Points, Resample, is_inside
 from kandle.problems._sampling import Interval, checked_domain, mesh, permutation
@@ -23,8 +21,6 @@ from kandle.problems._units import InUnits, TransformInUnits, Units
 
 Solution = Callable[..., Any]
 """u(x₁, …, xₙ) of broadcastable float64 arrays, one per input."""
-
-_TIME = ("t", "time")
 
 
 class Group(NamedTuple):
@@ -134,18 +130,18 @@ class PDE:
             raise must(f"'residual' of {self._what}", requirement, self.residual)
         if not isinstance(self.n_out, numbers.Integral) or self.n_out < 1:
             raise must(f"'n_out' of {self._what}", "an integer of at least 1", self.n_out)
-        set_field("inputs", self._checked_inputs())
-        set_field("coefficients", self._checked_coefficients())
+        set_field("inputs", checks.checked_inputs(self))
+        set_field("coefficients", checks.checked_coefficients(self))
         set_field("conditions", tuple(self.conditions))
         if isinstance(self.collocation, Sequence) and not len(self.collocation):
             set_field("collocation", (64,) * len(domain))
-        set_field("n_evaluation", self._checked_counts("n_evaluation", self.n_evaluation, 200))
+        set_field("n_evaluation", checks.checked_counts(self, "n_evaluation", 200))
         if self._is_grid:
-            set_field("collocation", self._checked_counts("collocation", self.collocation, 64))
-        self._check_sampling()
-        self._check_conditions()
-        self._check_transform()
-        first, second, reads = self._checked_reads()
+            set_field("collocation", checks.checked_counts(self, "collocation", 64))
+        checks.check_sampling(self)
+        checks.check_conditions(self)
+        checks.check_transform(self)
+        first, second, reads = checks.checked_reads(self)
         declared = self.derivatives is not None
         if declared or self.first is None:
             set_field("derivatives", reads)
@@ -158,121 +154,14 @@ class PDE:
         for c in self.conditions:
             self._of_condition(c)
 
-    # --- checks ---------------------------------------------------------------------------------
-
     @property
     def _what(self) -> str:
         return f"PDE {self.name!r}"
-
-    def _checked_inputs(self) -> tuple[str, ...]:
-        names = tuple(self.inputs)
-        if names and (len(set(names)) != self.n_in or not all(isinstance(n, str) for n in names)):
-            raise must(f"'inputs' of {self._what}", f"{self.n_in} distinct names", self.inputs)
-        return names
-
-    def _checked_coefficients(self) -> dict[str, Coefficient]:
-        return {
-            name: given if isinstance(given, Coefficient) else Coefficient(given)
-            for name, given in self.coefficients.items()
-        }
-
-    def _checked_counts(self, name: str, given: Any, default: int) -> tuple[int, ...]:
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise must(f"'{name}' of {self._what}", "a sequence of integers", given)
-        counts = tuple(given) or (default,) * self.n_in
-        if len(counts) != self.n_in or min(counts) < 2:
-            raise must(f"'{name}' of {self._what}", "at least two points for each input", counts)
-        return counts
 
     @property
     def _is_grid(self) -> bool:
         given = self.collocation
         return not (isinstance(given, Points | np.ndarray) or callable(given))
-
-    def _check_sampling(self) -> None:
-        if self.inside is not None and not callable(self.inside):
-            raise must(f"'inside' of {self._what}", "a function to booleans", self.inside)
-        if self.resample is None:
-            return
-        if not isinstance(self.resample, Resample):
-            raise must(f"'resample' of {self._what}", "a Resample", self.resample)
-        if isinstance(self.collocation, np.ndarray) or callable(self.collocation):
-            raise UserError(
-                f"'resample' of {self._what} needs points that can be drawn again: give "
-                "'collocation' as Points, and the geometry as 'inside'."
-            )
-
-    def _check_conditions(self) -> None:
-        if not self.conditions and self.transform is None:
-            raise must(f"'conditions' of {self._what}", "at least one condition", self.conditions)
-        low, high = np.asarray(self.domain).T
-        slack = 1e-9 * (high - low)
-        names = [c.name for c in self.conditions]
-        for c in self.conditions:
-            what = f"condition {c.name!r} of {self._what}"
-            if names.count(c.name) > 1 or c.name in ("pde", "bc"):
-                raise must(f"The name of {what}", "unique, and neither 'pde' nor 'bc'", c.name)
-            rows = len(c.points)
-            if c.points.shape != (rows, self.n_in) or (
-                c.operator is None and c.values.ndim and c.values.shape[1] != self.n_out
-            ):
-                got = c.points.shape, c.values.shape
-                requirement = f"points {(rows, self.n_in)} and values {(rows, self.n_out)}"
-                raise must(what, requirement, got)
-            for points in (c.points, c.points if c.partner is None else c.partner):
-                if not (np.isfinite(points).all() and np.isfinite(c.values).all()):
-                    raise UserError(f"C{what[1:]} has a value that is not finite.")
-                outside = ((points < low - slack) | (points > high + slack)).any(axis=1)
-                if outside.any():
-                    where = tuple(points[outside.argmax()].tolist())
-                    raise UserError(f"C{what[1:]} has a point outside the domain: {where}.")
-
-    def _check_transform(self) -> None:
-        if self.transform is None:
-            return
-        import jax
-        import jax.numpy as jnp
-
-        x, u = (jax.ShapeDtypeStruct((7, n), jnp.float32) for n in (self.n_in, self.n_out))
-        what, requirement = f"'transform' of {self._what}", "a function (x, v) to (N, n_out)"
-        try:
-            got = jax.eval_shape(self.transform, x, u).shape
-        except Exception as error:
-            raise must(what, requirement, f"{type(error).__name__}: {error}") from error
-        if got != (7, self.n_out):
-            raise must(what, requirement, f"an array of {got} from (7, {self.n_out})")
-
-    def _checked_reads(self):
-        """(first, second, all multi-indices) as declared, or as the residual reads them."""
-        if self.first is None and self.second is None and self.derivatives is None:
-            reads = self._traced(self.residual, f"The residual of {self._what}").reads
-        else:
-            for axes in ("first", "second"):
-                given = () if getattr(self, axes) is None else getattr(self, axes)
-                if isinstance(given, str) or not isinstance(given, Iterable):
-                    raise must(f"'{axes}' of {self._what}", "a sequence of integers", given)
-            first, second = tuple(self.first or ()), tuple(self.second or ())
-            for axes, given in (("first", first), ("second", second)):
-                if not set(given) <= set(range(self.n_in)) or len(set(given)) < len(given):
-                    requirement = f"distinct inputs, 0 to {self.n_in - 1}"
-                    raise must(f"'{axes}' of {self._what}", requirement, given)
-            if self.derivatives is None and not set(second) <= set(first):
-                # A second derivative is carried along with the first one, never alone.
-                raise must(f"'second' of {self._what}", f"among 'first', {first}", second)
-            reads = (*((i,) for i in first), *((i, i) for i in second))
-            reads += tuple(self._multi_index(given) for given in self.derivatives or ())
-            reads = tuple(dict.fromkeys(reads))
-        first = tuple(index[0] for index in reads if len(index) == 1)
-        second = tuple(i[0] for i in reads if len(i) == 2 and i[0] == i[1])
-        return first, second, reads
-
-    def _multi_index(self, given: Any) -> tuple[int, ...]:
-        inputs = given if isinstance(given, tuple) else (given,)
-        known = {name: i for i, name in enumerate(self.inputs)} | {i: i for i in range(self.n_in)}
-        if not inputs or not all(one in known for one in inputs):
-            names = ", ".join(map(str, known))
-            raise must(f"'derivatives' of {self._what}", f"tuples of inputs ({names})", given)
-        return tuple(sorted(known[one] for one in inputs))
 
     def _traced(self, operator: Operator, what: str):
         return trace(
@@ -379,24 +268,7 @@ class PDE:
 
     def warn_if_underdetermined(self) -> None:
         """Warn where an evolution equation has fewer conditions in time than its order in time."""
-        low, high = np.asarray(self.domain).T
-        inputs = self.inputs or ("",) * self.n_in
-        for i in (i for i, name in enumerate(inputs) if name in _TIME):
-            order = max((index.count(i) for index in self.reads), default=0)
-            at = [c for c in self.conditions if (c.points[:, i] == c.points[0, i]).all()]
-            on_ends = [c for c in at if c.points[0, i] in (low[i], high[i])]
-            interior = len(at) < len(self.conditions) and any(
-                not _on_a_side(c, low, high) for c in self.conditions
-            )
-            found = sum(math.ceil(self._of_condition(c)[1] / self.n_out) for c in on_ends)
-            if order <= found or self.transform is not None or interior:
-                continue
-            names = ", ".join(repr(c.name) for c in on_ends) or "none"
-            warnings.warn(
-                f"{self._what} is of order {order} in {inputs[i]!r}, but has {found} condition(s) "
-                f"at the ends of {inputs[i]!r} ({names}): its solution is not unique.",
-                stacklevel=3,
-            )
+        checks.warn_if_underdetermined(self)
 
     # --- what a solution is judged by -----------------------------------------------------------
 
@@ -533,12 +405,6 @@ class PDE:
             alternatives=alternatives,
             units=units,
         )
-
-
-def _on_a_side(c: Condition, low: np.ndarray, high: np.ndarray) -> bool:
-    """Whether all points of a condition lie on one side of the box."""
-    same = (c.points == c.points[0]).all(axis=0)
-    return bool((same & ((c.points[0] == low) | (c.points[0] == high))).any())
 
 
 def _condition_in(c: Condition, units: Units) -> Condition:
