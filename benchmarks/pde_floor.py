@@ -66,7 +66,7 @@ def burgers(viscosity: float, n_time: int, n_space: int) -> PDE:
     """Burgers' equation of any viscosity in the coordinates (τ, s).
 
     With x' = dx/ds and x'' = d²x/ds² the derivatives are u_x = u_s / x' and
-    u_xx = u_ss / x'² - u_s x'' / x'³. The residual is multiplied by x', so that its terms are of one
+    u_xx = u_ss / x'² - u_s x'' / x'³. The residual is multiplied by x', so that its terms have one
     size inside and outside the shock.
     """
 

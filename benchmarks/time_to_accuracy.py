@@ -37,7 +37,7 @@ METHODS: dict[str, dict[str, Any]] = {
     },
     "lbfgs": {"optimizer": "lbfgs", "dtype": "float64", "steps": 500},
     "fast": {"recipe": "fast"},
-    "least-squares": {**LEAST_SQUARES, "steps": 20},
+    "least-squares": {**LEAST_SQUARES, "steps": 13},
     "accurate": {"recipe": "accurate"},
 }
 LABELS = {

