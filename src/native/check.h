@@ -27,25 +27,31 @@ class Check {
 
   xla::ffi::Error error() const { return xla::ffi::Error::InvalidArgument("kandle: " + message_); }
 
-  void require(bool holds, const char* name, const std::string& wanted, const std::string& got) {
-    if (ok() && !holds) message_ = std::string(name) + " must be " + wanted + ", got " + got;
+  // Words are put together only where they are needed: most calls have no mistake, and small ones
+  // take microseconds.
+  template <class Words>
+  void require(bool holds, const char* name, const Words& wanted_and_got) {
+    if (!holds && ok()) message_ = std::string(name) + " must be " + wanted_and_got();
   }
 
   void between(const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
-    require(low <= value && value <= high, name,
-            "between " + std::to_string(low) + " and " + std::to_string(high),
-            std::to_string(value));
+    require(low <= value && value <= high, name, [&] {
+      return "between " + std::to_string(low) + " and " + std::to_string(high) + ", got " +
+             std::to_string(value);
+    });
   }
 
   // Extent `axis` of an array of the given rank; 0 after a mistake.
   template <class T>
   std::int64_t extent(const char* name, const xla::ffi::AnyBuffer& array, std::size_t rank,
                       std::size_t axis) {
-    require(array.element_type() == kType<T>, name, sizeof(T) == 4 ? "float32" : "float64",
-            "another type");
+    require(array.element_type() == kType<T>, name, [] {
+      return std::string(sizeof(T) == 4 ? "float32" : "float64") + ", got another type";
+    });
     const auto dims = array.dimensions();
-    require(dims.size() == rank, name, "of rank " + std::to_string(rank),
-            "rank " + std::to_string(dims.size()));
+    require(dims.size() == rank, name, [&] {
+      return "of rank " + std::to_string(rank) + ", got rank " + std::to_string(dims.size());
+    });
     return ok() ? dims[axis] : 0;
   }
 
@@ -81,8 +87,8 @@ class Check {
     between("family", family, 0, static_cast<std::int64_t>(Family::kGaussian));
     between("count", count, 1, kMaxFunctions);
     domain(lo, hi);
-    require(std::isfinite(scale) && scale > 0, "scale", "finite and positive",
-            std::to_string(scale));
+    require(std::isfinite(scale) && scale > 0, "scale",
+            [&] { return "finite and positive, got " + std::to_string(scale); });
     if (!ok()) return {Family::kChebyshev, 1, false, true, -1.0, 1.0, 1.0};
     return {static_cast<Family>(family), count, constant, tanh, lo, hi, scale};
   }
@@ -94,14 +100,15 @@ class Check {
     for (const std::int64_t extent : extents)
       fits = fits && extent >= 0 &&
              !__builtin_mul_overflow(bytes, extent > 1 ? extent : 1, &bytes) && bytes <= kMaxBytes;
-    require(fits, name, "at most " + std::to_string(kMaxBytes) + " bytes", "more");
+    require(fits, name, [] { return "at most " + std::to_string(kMaxBytes) + " bytes, got more"; });
   }
 
  private:
   void domain(double lo, double hi) {
-    require(std::isfinite(lo), "lo", "finite", std::to_string(lo));
-    require(std::isfinite(hi - lo) && lo < hi, "hi", "finite and above lo = " + std::to_string(lo),
-            std::to_string(hi));
+    require(std::isfinite(lo), "lo", [&] { return "finite, got " + std::to_string(lo); });
+    require(std::isfinite(hi - lo) && lo < hi, "hi", [&] {
+      return "finite and above lo = " + std::to_string(lo) + ", got " + std::to_string(hi);
+    });
   }
 
   // The elements of one model, after comparing every extent.
@@ -109,16 +116,18 @@ class Check {
                      std::initializer_list<std::int64_t> rest) {
     if (!ok()) return 0;
     const auto dims = array.dimensions();
-    std::string wanted = "(" + std::to_string(models), got = "(" + std::to_string(dims[0]);
     bool equal = dims[0] == models;
     std::int64_t size = 1;
     std::size_t axis = 1;
-    for (const std::int64_t extent : rest) {
-      const std::int64_t found = dims[axis++];
-      equal = equal && found == extent && !__builtin_mul_overflow(size, extent, &size);
-      wanted += ", " + std::to_string(extent), got += ", " + std::to_string(found);
-    }
-    require(equal, name, "of shape " + wanted + ")", got + ")");
+    for (const std::int64_t extent : rest)
+      equal = equal && dims[axis++] == extent && !__builtin_mul_overflow(size, extent, &size);
+    require(equal, name, [&] {
+      std::string wanted = std::to_string(models), got = std::to_string(dims[0]);
+      std::size_t at = 1;
+      for (const std::int64_t extent : rest)
+        wanted += ", " + std::to_string(extent), got += ", " + std::to_string(dims[at++]);
+      return "of shape (" + wanted + "), got (" + got + ")";
+    });
     return size;
   }
 

@@ -20,9 +20,7 @@ template <class T>
 JetArgs<T> jet_args(Check& check, const LayerOperands& operands, std::int64_t models, In outputs,
                     const char* outputs_name, const Spline& spline, const JetAttributes& at) {
   check.require(has_jet(spline.degree, at.first, at.second), "(first, second)",
-                "a pair with a fused kernel",
-                "(" + std::to_string(at.first) + ", " + std::to_string(at.second) + ") at degree " +
-                    std::to_string(spline.degree));
+                [&] { return at.refused() + " at degree " + std::to_string(spline.degree); });
   // No layout packs more than this per feature and output, with outputs rounded up to whole
   // vectors.
   JetArgs<T> a = layer_args<T>(check, operands, models, outputs, outputs_name, at,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <new>
+#include <string>
 
 #include "check.h"
 #include "kernel.h"
@@ -52,6 +53,11 @@ ffi::Error share(ffi::ThreadPool& pool, std::int64_t pairs, std::int64_t models,
 struct JetAttributes {
   std::int64_t first, second;
   bool residual;
+
+  std::string refused() const {
+    return "a pair with a fused kernel, got (" + std::to_string(first) + ", " +
+           std::to_string(second) + ")";
+  }
 };
 
 struct LayerOperands {

@@ -20,8 +20,7 @@ GlobalArgs<T> global_args(Check& check, const LayerOperands& operands, std::int6
                           const JetAttributes& at) {
   GlobalArgs<T> a{};
   a.functions = check.functions(f.family, f.count, f.constant, f.tanh, f.lo, f.hi, f.scale);
-  check.require(has_jet(3, at.first, at.second), "(first, second)", "a pair with a fused kernel",
-                "(" + std::to_string(at.first) + ", " + std::to_string(at.second) + ")");
+  check.require(has_jet(3, at.first, at.second), "(first, second)", [&] { return at.refused(); });
   // Sums of weight gradients take one vector per weight.
   a.layer = layer_args<T>(check, operands, models, outputs, outputs_name, at,
                           {a.functions.size(), 64, 1});

@@ -79,7 +79,7 @@ void rows_to_columns(const T* from, std::int64_t pitch, std::int64_t count, std:
 template <class T>
 struct Products {
   static constexpr int L = kLanes<T>;
-  static constexpr std::int64_t kVectors = 12, B = kVectors * L;  // samples of a block
+  static constexpr std::int64_t kVectors = 24, B = kVectors * L;  // samples of a block
   static constexpr int kSums = kRegisters == 32 ? 24 : 12;        // vectors of sums in registers
   static constexpr int kTile = kSums / 3;                         // rows of sums, at most
   static constexpr int kSumOutputs = kRegisters == 32 ? 4 : 3, kSumRows = kSums / kSumOutputs;
@@ -171,7 +171,7 @@ struct Global : Products<T> {
   using typename Base::V, typename Base::Vec;
   static constexpr int C = 1 + D + S, kOrders = 1 + (D > 0) + (S > 0);
   // Rows of a table that stays in the first cache.
-  static constexpr std::int64_t kTableRows = 24 * 1024 / (B * sizeof(T));
+  static constexpr std::int64_t kTableRows = 48 * 1024 / (B * sizeof(T));
   // Lanes of weight gradients that stay in the second cache.
   static constexpr std::int64_t kGradientBytes = 256 * 1024;
 

@@ -1,6 +1,7 @@
 """The network: layers one after the other."""
 
 import dataclasses
+import functools
 import itertools
 import math
 import numbers
@@ -162,10 +163,8 @@ class KAN(eqx.Module):
 
         A normalized network treats all points in x as one batch, unless it is frozen.
         """
-        rows, leading = self._rows(x)
-        for layer in self.layers:
-            rows = layer(rows)
-        return rows.reshape(*leading, -1)
+        backends = tuple(kernels.check_backend(l.backend, l.basis) for l in self.layers)
+        return _evaluate(self.layers, self._points(x), backends)
 
     def derivatives(
         self,
@@ -356,14 +355,31 @@ class KAN(eqx.Module):
         return prune(self, self._rows(x)[0], threshold=threshold, keep=keep)
 
     def _rows(self, x: ArrayLike) -> tuple[Float[Array, "N n_in"], tuple[Any, ...]]:
+        x = self._points(x)
+        return x.reshape(-1, x.shape[-1]), x.shape[:-1]  # under jax.export these may be symbols
+
+    def _points(self, x: ArrayLike) -> Float[Array, "... n_in"]:
         x = jnp.asarray(x)
         if jnp.iscomplexobj(x):
             raise must("'x' of KAN", "real", f"an array of {x.dtype}")
         x = x.astype(self.dtype)
-        n_in = self.widths[0]
+        n_in = self.layers[0].n_in
         if x.ndim == 0 or x.shape[-1] != n_in:
             raise must("'x' of KAN", f"an array whose last axis has {n_in} components", x.shape)
-        return x.reshape(-1, n_in), x.shape[:-1]  # under jax.export these may be symbols
+        return x
+
+
+# One compiled program for all layers: a call outside of `jit` is dispatched once, not several times
+# per layer. The backends are part of the key, because a layer's own may be None.
+@functools.partial(jax.jit, static_argnums=2, inline=True)
+def _evaluate(
+    layers: tuple[KANLayer, ...], x: Float[Array, "... n_in"], backends: tuple[str, ...]
+) -> Float[Array, "... n_out"]:
+    del backends
+    rows = x.reshape(-1, x.shape[-1])
+    for layer in layers:
+        rows = layer(rows)
+    return rows.reshape(*x.shape[:-1], -1)
 
 
 def _check_widths(widths: Any) -> tuple[int, ...]:
