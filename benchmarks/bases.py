@@ -88,6 +88,7 @@ def jaxkan_steps(layer, parameters, width, depth):
 
     def run(steps):
         nonlocal state
+        loss = np.nan
         for _ in range(steps):
             state, loss = step(state, x, y)
         return float(loss)
@@ -130,7 +131,7 @@ def milliseconds(runs, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--bases", nargs="+", choices=BASES, default=list(BASES))
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))

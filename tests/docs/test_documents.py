@@ -45,6 +45,16 @@ def test_the_study_file_in_the_readme_is_one(tmp_path):
     assert study.plan(study.get(path)).runs == 2 * 2 * 2 * (5 + 3 * 5)
 
 
+def test_the_tables_of_which_initialization_are_those_of_the_runs():
+    pytest.importorskip("pyarrow")
+    path = ROOT / "benchmarks" / "which_initialization.py"
+    spec = importlib.util.spec_from_file_location("which_initialization", path)
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    page = program.PAGE.read_text()
+    assert program.rewritten(page) == page
+
+
 @pytest.mark.parametrize(
     "document", ["README.md", *(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/**/*.md"))]
 )

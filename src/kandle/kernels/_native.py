@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from kandle.bases import Basis
+from kandle.bases import Basis, BSpline
 from kandle.kernels import _dense
 from kandle.kernels._families import is_global, is_local
 from kandle.kernels._fused import jet_p
@@ -63,7 +63,7 @@ def statistics(
     x: Float[Array, "N n_in"], *, basis: Basis
 ) -> tuple[Float[Array, "n_in n_basis"], Float[Array, "n_in n_basis"]]:
     """Mean and population variance over the batch of every B_m(x_i)."""
-    if x.dtype.name not in _DTYPES or not is_local(basis):
+    if x.dtype.name not in _DTYPES or not isinstance(basis, BSpline):
         return _dense.statistics(x, basis=basis)
     first, second = (sums[0] / len(x) for sums in basis_sums(x[None], basis=basis))
     # Rounding can leave a function that is constant over the batch just below zero.
