@@ -48,12 +48,14 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports --no-cache
 
 # The kernels, built with AddressSanitizer for this machine alone, called with wrong arguments and then as intended.
+# C++ exceptions inside jaxlib need the C++ library to be loaded together with the sanitizer.
 sanitize: $(VENV)/.dev
 	cmake -S . -B build/sanitize -DPython_EXECUTABLE=$(abspath $(BIN))/python -DKANDLE_SANITIZE=ON -DKANDLE_MARCH_NATIVE=ON
 	cmake --build build/sanitize
-	LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
 	KANDLE_KERNELS=$(abspath build/sanitize)/libkandle_kernels.so PJRT_NPROC=2 $(BIN)/python -m pytest -q -n 0 \
-	tests/kernels/test_native_arguments.py tests/kernels/test_native_input.py tests/kernels/test_native_derivatives.py
+	tests/kernels/test_native_arguments.py tests/kernels/test_native_input.py tests/kernels/test_native_derivatives.py \
+	tests/kernels/test_native_global.py
 
 docs: $(VENV)/.dev
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
