@@ -47,11 +47,11 @@ wave = problems.PDE(
 ).scaled()
 
 
-def main(width: int = 8, grid: int = 8, steps: int = 60) -> float:
-    # Quintic splines: the solution is smooth, and second derivatives of cubic ones are rough.
+# Quintic splines: the solution is smooth, and second derivatives of cubic ones are rough.
+def main(width: int = 8, grid: int = 8, degree: int = 5, steps: int = 60) -> float:
     [result] = train(
         wave,
-        Architecture(width=width, depth=1, grid=grid, degree=5),
+        Architecture(width=width, depth=1, grid=grid, degree=degree),
         [("power-law", 0)],
         optimizer="levenberg-marquardt",
         dtype="float64",
