@@ -60,14 +60,14 @@ def cell(losses: pd.Series, reference: pd.Series) -> tuple[str, float]:
     if len(finite) < 3 or len(against) < 3:
         return (f"diverged {lost}/{len(losses)}" if lost else "–"), np.nan
     value, low, high = ratio(finite, against)
-    text = f"{value:.2g}" if low <= 1 <= high else f"**{value:.2g}**"
+    text = _short(value) if low <= 1 <= high else f"**{_short(value)}**"
     note = f", {lost} diverged" if lost else ""
-    return f"{text} [{low:.2g}, {high:.2g}{note}]", value
+    return f"{text} [{_short(low)}, {_short(high)}{note}]", value
 
 
 def ratios(runs: pd.DataFrame, group: str, scheme: str) -> str:
     """A table of one scheme against the power law: a row per group, a column per problem."""
-    problems = list(dict.fromkeys(runs["problem"]))
+    problems = _ordered(runs)
     lines = [_row([group, *problems, "all"]), _row(["---"] * (len(problems) + 2))]
     for name, part in runs.groupby(group, sort=False):
         texts, values = [], []
@@ -79,15 +79,21 @@ def ratios(runs: pd.DataFrame, group: str, scheme: str) -> str:
             texts.append(text)
             values.append(value)
         known = [v for v in values if np.isfinite(v)]
-        mean = f"{np.exp(np.mean(np.log(known))):.2g}" if known else "–"
+        mean = _short(np.exp(np.mean(np.log(known)))) if known else "–"
         lines.append(_row([name, *texts, mean]))
     return "\n".join(lines)
+
+
+def _ordered(runs: pd.DataFrame) -> list[str]:
+    """The problems: f1, f2, … first."""
+    return sorted(runs["problem"].unique(), key=lambda name: (not name.startswith("f"), name))
 
 
 def levels(runs: pd.DataFrame, group: str) -> str:
     """The median loss of the power law, and the median seconds per run, per group and problem."""
     chosen = runs[runs["scheme"].eq(REFERENCE)]
     table = chosen.groupby([group, "problem"], sort=False)["loss"].median().unstack()
+    table = table[_ordered(runs)]
     seconds = chosen.groupby(group, sort=False)["wall_s"].median()
     lines = [_row([group, *table.columns, "s per run"]), _row(["---"] * (len(table.columns) + 2))]
     for name, row in table.iterrows():
@@ -95,12 +101,18 @@ def levels(runs: pd.DataFrame, group: str) -> str:
     return "\n".join(lines)
 
 
+def _short(value: float) -> str:
+    """Two significant digits, without an exponent."""
+    digits = f"{value:.2g}"
+    return digits if value < 99.5 else f"{float(digits):,.0f}"
+
+
 def _row(cells: list) -> str:
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def _read(study: str) -> pd.DataFrame | None:
-    """The runs of a study whose (problem, group) have all seeds of all schemes; None without."""
+    """The finished runs of a study, with names for its groups; None without any."""
     path = RUNS / f"{study}.parquet"
     if not path.exists():
         return None
@@ -124,6 +136,7 @@ def tables() -> dict[str, str]:
         runs = _read(study)
         if runs is None:
             continue
+        # Problems that are still being trained are left out.
         whole = runs.groupby(["problem"]).size()
         runs = runs[runs["problem"].isin(whole.index[whole.eq(whole.max())])]
         parts = [f"Median loss of the power law after {runs['steps'].max():,} steps:", ""]
