@@ -20,7 +20,8 @@ def rounding(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     import faithfulness_rounding
 
-    return faithfulness_rounding
+    yield faithfulness_rounding
+    jax.clear_caches()  # tests replace its functions, which compiled programs would keep
 
 
 def points(rows=30):
@@ -53,6 +54,7 @@ def test_without_rounding_it_is_the_network_itself(rounding, scheme, monkeypatch
     rounded = rounding.in_tf32(model)
     assert np.abs(rounded(x) - model(x)).max() > 1e-6
     monkeypatch.setattr(rounding, "tf32", lambda values: values)
+    jax.clear_caches()  # programs compiled so far round
 
     def parts(model):
         return jax.tree.leaves(model.derivatives(x, (0, 1), (1,)))

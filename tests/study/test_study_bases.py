@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kandle import bases
+from kandle import bases, kernels
 from kandle._errors import UserError
 from kandle.store import RunSpec
 from kandle.study._declare import declare
@@ -57,7 +57,7 @@ def test_runs_train_on_their_basis():
         assert RunSpec.from_dict(spec.to_dict()) == spec
     outcomes = train_batch(specs[:1] + specs[-2:])
     assert [outcome.status for outcome in outcomes] == ["ok"] * 3
-    assert {outcome.backend for outcome in outcomes} == {"dense"}
+    assert {outcome.backend for outcome in outcomes} == {kernels.default_backend()}
     assert len({outcome.loss for outcome in outcomes}) == 3  # every initialization is its own
 
 
