@@ -36,10 +36,9 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml $(NATIVE)
 demo: $(VENV)/.demo
 	$(BIN)/python -m kandle.paper._demo --out kandle-out
 
-# One XLA thread per process: the tests themselves run side by side, one more of them than there are cores,
-# because some wait for other processes.
+# One XLA thread per process: the tests themselves run side by side.
 test: $(VENV)/.dev
-	PJRT_NPROC=1 $(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)') --dist worksteal -q
+	PJRT_NPROC=1 $(BIN)/python -m pytest -n auto --dist worksteal -q
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
