@@ -81,10 +81,10 @@ def load(path: Path, draws: Iterable[str]) -> Study:
     try:
         with path.open("rb") as file:
             declaration = tomllib.load(file)
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path} is not TOML: {error}.") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text: {error}.") from None
+    except (ValueError, RecursionError) as error:  # not TOML, a huge number, too deep
+        raise UserError(f"{path} is not TOML: {error}.") from None
     study = declare(declaration, draws=draws, source=str(path), default_name=path.stem)
     for scale in ("", *dict(study.scales)):
         place = f"{path}: scale {scale!r}: " if scale else f"{path}: "

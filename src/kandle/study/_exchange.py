@@ -186,7 +186,7 @@ def _from_parquet(path: Path) -> tuple[list[str], Iterator[Row]]:
 
     try:
         table = pyarrow.parquet.read_table(path)
-    except pyarrow.ArrowInvalid as error:
+    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not a Parquet file: {error}.") from None
     lines = itertools.chain.from_iterable(batch.to_pylist() for batch in table.to_batches())
     rows = (_row(f"{path}, row {n}: ", row.items()) for n, row in enumerate(lines, 1))

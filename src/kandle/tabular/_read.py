@@ -45,6 +45,11 @@ def read_frame(
         raise must(f"Table {str(path)!r}", requirement, path.suffix)
     if not path.is_file():
         raise UserError(f"There is no file {str(path)!r}.")
+    # Damaged metadata of a Parquet file surface in pandas as errors of many types.
+    unreadable = (
+        *(ValueError, TypeError, KeyError, OverflowError, NotImplementedError),
+        pd.errors.ParserWarning,
+    )
     try:
         if suffix in (".parquet", ".pq"):
             return read_frame(_read_parquet(path))
@@ -53,7 +58,7 @@ def read_frame(
         raise UserError(f"File {str(path)!r} is empty.") from None
     except UserError:
         raise
-    except (ValueError, pd.errors.ParserWarning) as error:  # what pandas or Arrow cannot parse
+    except unreadable as error:  # what pandas or Arrow cannot parse
         reason = str(error).strip().replace("\n", " ")
         raise UserError(f"File {str(path)!r} cannot be read as a table: {reason}") from None
 
