@@ -2,6 +2,7 @@
 
 import csv
 
+import numpy as np
 import pandas as pd
 import pytest
 from study_rows import rows
@@ -251,6 +252,23 @@ def test_a_changed_export_is_noticed(store, tmp_path):
         pytest.raises(UserError, match="row 4: 'identity'"),
     ):
         study.import_rows(path, copy)
+
+
+def test_text_in_parquet_that_is_not_utf8_is_refused(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    offsets = pa.py_buffer(np.array([0, 2], np.int32).tobytes())
+    text = pa.StringArray.from_buffers(1, offsets, pa.py_buffer(b"\xf0\x28"))
+    others = {"problem": "f1", "scheme": "glorot", "G": 5, "width": 8, "depth": 2, "seed": 0}
+    others |= {"loss": 0.1, "l2": 0.1}
+    table = pa.table({"study": text, **{name: [value] for name, value in others.items()}})
+    pyarrow.parquet.write_table(table, tmp_path / "bad.parquet")
+    with (
+        Store.open(tmp_path / "s", "w") as opened,
+        pytest.raises(UserError, match="text that is not UTF-8"),
+    ):
+        study.import_rows(tmp_path / "bad.parquet", opened)
 
 
 @pytest.mark.parametrize("name", ["rows.txt", "rows.xlsx"])

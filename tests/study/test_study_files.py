@@ -239,6 +239,13 @@ def test_a_wrong_file_is_told_where_and_what(write, change, message):
             "{file}: scheme 1: 'name' must be given",
         ),
         ("grids", "grids = [5]\ngrids", "{file} is not TOML: "),
+        ("grids", f"steps = {'9' * 5000}\ngrids", "{file} is not TOML: "),
+        ("grids", f"steps = {'[' * 5000}\ngrids", "{file} is not TOML: "),
+        (
+            'schemes = ["baseline"]',
+            '[[schemes]]\nname = "glorot"\nseeds = 9223372036854775807000',
+            "'seeds' must be at most 1,000,000 per scheme. Got 9223372036854775807000",
+        ),
     ],
 )
 def test_a_wrong_value_is_told_where_and_what(write, old, new, message):

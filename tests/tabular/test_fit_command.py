@@ -313,6 +313,21 @@ def _scores(text):
     return {name: [row for row in rows if row and row[0] == name] for name in names}
 
 
+def test_damaged_metadata_of_a_parquet_file_are_one_line(tmp_path, capsys):
+    """pandas looks up keys in them that need not be there."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    table = pa.table({"a": [1.0, 2.0], "y": [1.0, 2.0]})
+    damaged = table.replace_schema_metadata({b"pandas": b'{"columns": [{}]}'})
+    pyarrow.parquet.write_table(damaged, tmp_path / "bad.parquet")
+    out = ["--out", str(tmp_path / "m.safetensors")]
+    assert main(["fit", str(tmp_path / "bad.parquet"), "--target", "y", *out]) == 2
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1
+    assert "bad.parquet' cannot be read as a table: KeyError: " in shown
+
+
 def test_a_named_index_of_a_parquet_file_is_a_column(tmp_path, capsys):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.uniform(-1, 1, (40, 2)), columns=["a", "b"])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kandle import _form as form
+from kandle._errors import must
 from kandle.store import KINDS
 
 Shape = tuple[int, int, int]
@@ -35,6 +36,9 @@ AXES = {
     "steps": KINDS["steps"],
 }
 """What each axis may hold."""
+
+
+_MOST_SEEDS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -112,3 +116,10 @@ def replace_coordinates(given: tuple[Shape, ...], axes: Axes) -> tuple[Shape, ..
         for d in axes.depths or (depth,)
     ]
     return tuple(dict.fromkeys(product))
+
+
+def counted_seeds(count: int) -> tuple[int, ...]:
+    """The seeds 0, 1, …, count - 1."""
+    if count > _MOST_SEEDS:
+        raise must("'seeds'", f"at most {_MOST_SEEDS:,} per scheme", count)
+    return tuple(range(count))

@@ -11,7 +11,7 @@ from kandle import _form as form
 from kandle import bases
 from kandle._errors import UserError, must, unknown
 from kandle.store import KINDS, compact
-from kandle.study._axes import AXES, Axes, axis, shapes
+from kandle.study._axes import AXES, Axes, axis, counted_seeds, shapes
 from kandle.study._catalogue import facts
 from kandle.study._study import (
     SCALES,
@@ -215,7 +215,7 @@ def _scheme(place: str, given: Any) -> SchemeAxis:
     settings = {key: value for key, value in table.items() if key not in _SCHEME}
     return SchemeAxis(
         table["name"],
-        tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
+        counted_seeds(seeds) if isinstance(seeds, int) else tuple(seeds),
         scheme_axes(settings),
     )
 

@@ -188,8 +188,15 @@ def _from_parquet(path: Path) -> tuple[list[str], Iterator[Row]]:
         table = pyarrow.parquet.read_table(path)
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not a Parquet file: {error}.") from None
-    lines = itertools.chain.from_iterable(batch.to_pylist() for batch in table.to_batches())
-    rows = (_row(f"{path}, row {n}: ", row.items()) for n, row in enumerate(lines, 1))
+
+    def lines() -> Iterator[dict[str, Any]]:
+        try:
+            for batch in table.to_batches():
+                yield from batch.to_pylist()
+        except UnicodeDecodeError as error:
+            raise UserError(f"{path} has text that is not UTF-8: {error}.") from None
+
+    rows = (_row(f"{path}, row {n}: ", row.items()) for n, row in enumerate(lines(), 1))
     return table.column_names, rows
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kandle import bases
 from kandle._errors import UserError, unknown
 from kandle.store import RunSpec, compact
-from kandle.study._axes import Axes, Shape, replace_coordinates
+from kandle.study._axes import Axes, Shape, counted_seeds, replace_coordinates
 from kandle.study._catalogue import Facts, facts, scheme_facts
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def _with_axes(scheme: SchemeAxis, axes: Axes) -> SchemeAxis:
     )
     return SchemeAxis(
         scheme.name,
-        tuple(range(seeds)) if seeds else scheme.seeds,
+        counted_seeds(seeds) if seeds else scheme.seeds,
         tuple(settings.items()),
     )
 

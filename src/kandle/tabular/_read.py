@@ -60,6 +60,8 @@ def read_frame(
         raise
     except unreadable as error:  # what pandas or Arrow cannot parse
         reason = str(error).strip().replace("\n", " ")
+        if not isinstance(error, ValueError):  # its text alone would say little
+            reason = f"{type(error).__name__}: {reason}"
         raise UserError(f"File {str(path)!r} cannot be read as a table: {reason}") from None
 
 
