@@ -80,7 +80,7 @@ struct Located {
 };
 
 template <class T, int L>
-inline Located<T, L> locate(typename Simd<T, L>::Vec x, const Cells<T>& cells) {
+KANDLE_INLINE Located<T, L> locate(typename Simd<T, L>::Vec x, const Cells<T>& cells) {
   using S = Simd<T, L>;
   Located<T, L> at;
   const typename S::Vec from = x - cells.shift, s = from * cells.inverse + cells.offset;
@@ -103,8 +103,8 @@ inline Located<T, L> locate(typename Simd<T, L>::Vec x, const Cells<T>& cells) {
 // The taps of one order at once: out[t] for t = 0 .. degree. K is the degree, or 0 where only the
 // run time knows it.
 template <class T, int L, int K>
-inline void evaluate_taps(const TapTable<T>& table, int degree, int order, const Located<T, L>& at,
-                          typename Simd<T, L>::Vec* out) {
+KANDLE_INLINE void evaluate_taps(const TapTable<T>& table, int degree, int order,
+                                 const Located<T, L>& at, typename Simd<T, L>::Vec* out) {
   using S = Simd<T, L>;
   const int k = K ? K : std::min(degree, kMaxDegree);
   const int top = std::max(k - order, 0);
@@ -117,8 +117,8 @@ inline void evaluate_taps(const TapTable<T>& table, int degree, int order, const
 
 // SiLU and its derivatives up to the third, R = x s with s the logistic function of x.
 template <class T, int L, int Orders>
-inline void silu_from_logistic(typename Simd<T, L>::Vec x, typename Simd<T, L>::Vec s,
-                               typename Simd<T, L>::Vec* out) {
+KANDLE_INLINE void silu_from_logistic(typename Simd<T, L>::Vec x, typename Simd<T, L>::Vec s,
+                                      typename Simd<T, L>::Vec* out) {
   using Vec = typename Simd<T, L>::Vec;
   const Vec poison = x - x;
   out[0] = x * s + poison;
@@ -137,8 +137,8 @@ inline void silu_from_logistic(typename Simd<T, L>::Vec x, typename Simd<T, L>::
 }
 
 template <class T, int L, int Orders>
-inline void evaluate_silu(typename Simd<T, L>::Vec x, typename Simd<T, L>::Vec* out) {
-  silu_from_logistic<T, L, Orders>(x, T(1) / (T(1) + exp<T, L>(-x)), out);
+KANDLE_INLINE void evaluate_silu(typename Simd<T, L>::Vec x, typename Simd<T, L>::Vec* out) {
+  silu_from_logistic<T, L, Orders>(x, reciprocal<T, L>(T(1) + exp<T, L>(-x)), out);
 }
 
 }  // namespace KANDLE_ISA

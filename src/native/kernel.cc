@@ -8,6 +8,7 @@
 #include "general.h"
 #include "global.h"
 #include "gradient.h"
+#include "lookup.h"
 #include "narrow.h"
 #include "second.h"
 #include "slim.h"
@@ -34,9 +35,27 @@ void dispatch(const JetArgs<T>& a, const Work& work) {
   });
 }
 
+// Whether a forward pass with lookups is the faster one, by measurement. One register per
+// coefficient pays for wide layers too, while their packed weights fit the second-level cache and
+// threads do not share the outputs (ForwardTasks). The number of samples does not count: the bits
+// of a row would depend on the other rows.
+template <class T>
+bool prefers_lookup(const JetArgs<T>& a) {
+  if (a.spline.degree != 3) return false;
+  if (a.first > 0) return 1 < a.n_out && a.n_out <= 4;
+  if (a.n_out <= 8) return true;
+  return cell_count(a.spline) <= kLanes<T> && a.n_out <= 128 && a.n_in * a.n_out <= 4096;
+}
+
 template <class T>
 void jet_forward(const JetArgs<T>& a, std::int64_t model, Range samples, Range outputs) {
-  dispatch(a, [&](const auto& jet) { jet.forward(model, samples, outputs); });
+  const auto forward = [&](const auto& layer) { layer.forward(model, samples, outputs); };
+  bool done = false;
+  if (prefers_lookup(a))
+    with_derivatives(a.first, a.second, [&](auto first, auto second) {
+      done = with_lookup<T, first(), second()>(a, forward);
+    });
+  if (!done) dispatch(a, forward);
 }
 
 template <class T>

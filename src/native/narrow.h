@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "lookup.h"
 #include "scratch.h"
 #include "taylor.h"
 #include "weights.h"
@@ -70,7 +71,8 @@ inline typename Simd<T, 4>::Vec quarter(typename Simd<T, L>::Vec v) {
 
 // A 4 x L transpose: lane l of out[t] is rows[l][t].
 template <class T, int L>
-inline void gather_rows(const T* base, const std::int32_t* cells, typename Simd<T, L>::Vec* out) {
+KANDLE_INLINE void gather_rows(const T* base, const std::int32_t* cells,
+                               typename Simd<T, L>::Vec* out) {
   if constexpr (L >= 4) {
     for (int j = 0; j < 4; ++j) out[j] = detail::every_fourth_row<T, L>(base, cells + j);
     detail::turn_quarters<T, L>(out);
@@ -83,8 +85,8 @@ inline void gather_rows(const T* base, const std::int32_t* cells, typename Simd<
 // Adds lane l of in[t] to sums[cells[l]][t]. Lane l has the copy of the sums numbered l mod
 // `Copies`, so that points of one cell which follow each other do not wait for each other.
 template <class T, int L, int Copies, int Quarter = 0>
-inline void scatter_rows(typename Simd<T, L>::Vec* in, const std::int32_t* cells, std::int64_t copy,
-                         T* sums) {
+KANDLE_INLINE void scatter_rows(typename Simd<T, L>::Vec* in, const std::int32_t* cells,
+                                std::int64_t copy, T* sums) {
   using Four = Simd<T, 4>;
   if constexpr (L >= 4) {
     if constexpr (Quarter == 0) detail::turn_quarters<T, L>(in);
@@ -119,13 +121,46 @@ struct Narrow {
   explicit Narrow(const JetArgs<T>& a)
       : args(a), cell_grid(a.spline), n_cells(cell_count(a.spline)), size(kRows * n_cells) {}
 
-  void pack(std::int64_t model, std::int64_t i, T* out) const {
+  // The coefficients of a feature's cells in memory, gathered for a vector of points.
+  struct Gathered {
+    const T* rows;
+    void load(const T* from) { rows = from; }
+    void at(const std::int32_t* cells, Vec* d) const { gather_rows<T, L>(rows, cells, d); }
+
+    static std::int64_t packed_size(std::int64_t n_cells) { return kRows * n_cells; }
+    static void pack(const T* b, T c, std::int64_t m, std::int64_t n_cells, T* out) {
+      T* weights = scratch<T, 3>(n_cells + kCubicDegree);
+      std::fill(weights, weights + n_cells + kCubicDegree, T(0));
+      for (std::int64_t j = 0; j < m; ++j) weights[kCubicDegree + j] = c * b[j];
+      weights_to_rows<T, 1, false>(weights, n_cells, out);
+    }
+  };
+
+#if KANDLE_AVX512
+  // The same in registers.
+  template <bool Wide>
+  struct Held {
+    using Edge = Coefficients<T, Wide>;
+    Edge edge;
+    void load(const T* from) { edge.template load<0>(from); }
+    void at(const std::int32_t* cells, Vec* d) const {
+      const auto places = Edge::places(cells);
+      for (int q = 0; q < kRows; ++q) d[q] = edge.at(q, places);
+    }
+
+    static std::int64_t packed_size(std::int64_t) { return Edge::kSize; }
+    static void pack(const T* b, T c, std::int64_t m, std::int64_t, T* out) {
+      Edge::template pack<false>(b, c, m, out);
+    }
+  };
+#endif
+
+  template <class Coefficients>
+  void pack(std::int64_t model, std::int64_t begin, std::int64_t end, T* out) const {
     const std::int64_t m = args.spline.grid + kCubicDegree;
-    const T scale = args.c.at(model)[i], *b = args.b.at(model) + i * m;
-    T* weights = scratch<T, 3>(n_cells + kCubicDegree);
-    std::fill(weights, weights + n_cells + kCubicDegree, T(0));
-    for (std::int64_t j = 0; j < m; ++j) weights[kCubicDegree + j] = scale * b[j];
-    weights_to_rows<T, 1, false>(weights, n_cells, out);
+    const T *b = args.b.at(model), *c = args.c.at(model);
+    for (std::int64_t i = begin; i < end; ++i, out += Coefficients::packed_size(n_cells))
+      Coefficients::pack(b + i * m, c[i], m, n_cells, out);
   }
 
   // L points, with derivatives up to order Orders - 1.
@@ -136,12 +171,14 @@ struct Narrow {
     std::int32_t cells[L];
     Vec d[kRows];
 
-    Point(const T* source, const Cells<T>& grid, bool residuals, const T* w)
+    template <class Coefficients>
+    KANDLE_INLINE Point(const T* source, const Cells<T>& grid, bool residuals,
+                        const Coefficients& coefficients)
         : at(V::load(source), grid, residuals) {
       x[0] = V::load(source);
       for (int c = 1; c < C; ++c) x[c] = grid.inverse * V::load(source + c * kBlock);
       std::memcpy(cells, &at.cell, sizeof cells);
-      gather_rows<T, L>(w, cells, d);
+      coefficients.at(cells, d);
     }
 
     Vec v() const { return at.v; }
@@ -164,7 +201,7 @@ struct Narrow {
   void forward(std::int64_t model, Range samples, Range) const {
     const std::int64_t n = args.n, n_in = args.n_in;
     T* w = scratch<T, 0>(n_in * size);
-    for (std::int64_t i = 0; i < n_in; ++i) pack(model, i, w + i * size);
+    pack<Gathered>(model, 0, n_in, w);
     const T *source = args.x.at(model), *r = args.r.at(model);
     const T bias = args.bias.at(model)[0];
     T* target = args.y + model * C * n;
@@ -178,7 +215,7 @@ struct Narrow {
         if (i % L == 0) load_group(source, start, count, i, n_in, columns);
         const auto& x = columns[i % L];
         for (std::int64_t s = 0; s < count; s += L) {
-          const Point<kOrders> p(&x[0][s], grid, args.residual, w + i * size);
+          const Point<kOrders> p(&x[0][s], grid, args.residual, Gathered{w + i * size});
           const auto add = [&](int c, Vec value) { V::store(&y[c][s], V::load(&y[c][s]) + value); };
           const Vec weight = V::splat(r[i]);
           add(0, polynomial<0>(p.d, weight, p));
@@ -200,10 +237,20 @@ struct Narrow {
   }
 
   void backward(std::int64_t model, std::int64_t begin, std::int64_t end) const {
+#if KANDLE_AVX512
+    if (n_cells <= L) return backward<Held<false>>(model, begin, end);
+    if (n_cells <= 2 * L) return backward<Held<true>>(model, begin, end);
+#endif
+    backward<Gathered>(model, begin, end);
+  }
+
+  template <class Coefficients>
+  void backward(std::int64_t model, std::int64_t begin, std::int64_t end) const {
     const std::int64_t n = args.n, n_in = args.n_in, features = end - begin, copy = size;
     const bool want_x = args.want_x, want_w = args.want_w;
-    T* w = scratch<T, 0>(features * size);
-    for (std::int64_t i = begin; i < end; ++i) pack(model, i, w + (i - begin) * size);
+    const std::int64_t packed_size = Coefficients::packed_size(n_cells);
+    T* w = scratch<T, 0>(features * packed_size);
+    pack<Coefficients>(model, begin, end, w);
     T* sums = scratch<T, 1>(features * kCopies * copy);
     std::fill(sums, sums + features * kCopies * copy, T(0));
     T* residual_sums = scratch<T, 2>(features * L);
@@ -225,8 +272,10 @@ struct Narrow {
         auto& out = outs[inner];
         T* cell_sums = sums + (i - begin) * kCopies * copy;
         Vec residual_sum = V::load(residual_sums + (i - begin) * L);
+        Coefficients coefficients;
+        coefficients.load(w + (i - begin) * packed_size);
         for (std::int64_t s = 0; s < count; s += L) {
-          const Point<kOrders + 1> p(&x[0][s], grid, args.residual, w + (i - begin) * size);
+          const Point<kOrders + 1> p(&x[0][s], grid, args.residual, coefficients);
           const OutputGradient<Vec, D, S> gradient(p, [&](int c) { return V::load(&g[c][s]); });
           if (want_w) {
             Vec moments[kRows];

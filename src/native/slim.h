@@ -4,8 +4,9 @@
 
 #include <algorithm>
 
+#include "lookup.h"
+#include "points.h"
 #include "scratch.h"
-#include "taylor.h"
 #include "weights.h"
 
 namespace kandle {
@@ -13,8 +14,8 @@ namespace KANDLE_ISA {
 
 template <class T, int L, int D, int S>
 struct Slim {
-  static constexpr int C = 1 + D + S;
-  static constexpr int kOrders = 1 + (D > 0) + (S > 0);  // orders of phi that the forward pass uses
+  using Points = PointTable<T, D, S>;
+  static constexpr int C = Points::C, kOrders = Points::kOrders, kTable = Points::kTable;
   static constexpr int kTableLanes = kLanes<T>;
   static constexpr int kGroup = kTileFeatures<T>;  // features that are turned together
   static constexpr std::int64_t kForwardBlock = C == 1 ? 128 : 32,
@@ -22,26 +23,13 @@ struct Slim {
   // Samples that follow each other add to different copies of the sums, so that points of one cell
   // do not wait for each other.
   static constexpr int kCopies = 2;
-  // Rows of a table of points: v, v^2/2, v^3/6, then R and its derivatives, then the other
-  // components.
-  static constexpr int kResidual = 3, kComponents = kResidual + kOrders + 1,
-                       kTable = kComponents + C - 1;
   using Out = Simd<T, L>;
   using Vec = typename Out::Vec;
-  using Tab = Simd<T, kTableLanes>;
-  using TabVec = typename Tab::Vec;
 
   // A point of a table of blocks of B.
   template <std::int64_t B>
-  struct Point {
-    const T* at;
-    T v() const { return at[0]; }
-    T half() const { return at[B]; }
-    T sixth() const { return at[2 * B]; }
-    T residual(int order) const { return at[(kResidual + order) * B]; }
-    T along(int d) const { return at[(kComponents + d) * B]; }
-    T bent(int d) const { return at[(kComponents + D + d) * B]; }
-    Vec twice_along(int d, Vec g, Vec phi2) const { return (T(2) * along(d)) * (g * phi2); }
+  struct Point : Points::template Point<Row<T, 1>, B> {
+    Vec twice_along(int d, Vec g, Vec phi2) const { return (T(2) * this->along(d)) * (g * phi2); }
   };
 
   const JetArgs<T>& args;
@@ -78,21 +66,7 @@ struct Slim {
   // x[c][s] holds the components of `count` points.
   template <int Orders, std::int64_t B>
   void tabulate(const T* x, std::int64_t count, T* table, std::int32_t* cells) const {
-    const Cells<T> grid = cell_grid;
-    const bool residuals = args.residual;
-    for (std::int64_t s = 0; s < count; s += kTableLanes) {
-      const Tabulated<T, kTableLanes, Orders> at(Tab::load(x + s), grid, residuals);
-      std::memcpy(cells + s, &at.cell, sizeof at.cell);
-      Tab::store(table + s, at.v);
-      if constexpr (C > 1 || Orders > 1) {
-        Tab::store(table + B + s, at.half);
-        Tab::store(table + 2 * B + s, at.sixth);
-      }
-      for (int order = 0; order < Orders; ++order)
-        Tab::store(table + (kResidual + order) * B + s, at.residual[order]);
-      for (int c = 1; c < C; ++c)
-        Tab::store(table + (kComponents + c - 1) * B + s, grid.inverse * Tab::load(x + c * B + s));
-    }
+    Points::template tabulate<Orders, B>(x, count, cell_grid, args.residual, table, cells);
   }
 
   // Adds F features, whose tables follow each other, to the outputs of `count` points.
@@ -110,7 +84,7 @@ struct Slim {
       for (int f = 0; f < F; ++f) {
         const T* cell =
             w + (f * rows + 1 + kRows * static_cast<std::int64_t>(cells[f * B + s])) * L;
-        const Point<B> p{table + f * kTable * B + s};
+        const Point<B> p{{table + f * kTable * B + s}};
         const Vec d[kRows] = {Out::load(cell), Out::load(cell + L), Out::load(cell + 2 * L),
                               Out::load(cell + 3 * L)};
         if constexpr (C == 1) {
@@ -190,7 +164,7 @@ struct Slim {
     if constexpr (WantX) r = Out::load(w);
     const auto add = [&](std::int64_t s, int k) {
       const std::int64_t cell = (1 + kRows * static_cast<std::int64_t>(cells[s])) * L;
-      const Point<B> p{table + s};
+      const Point<B> p{{table + s}};
       const OutputGradient<Vec, D, S> gradient(
           p, [&](int c) { return Out::load(g + c * g_component + s * L); });
       if constexpr (WantW) {
@@ -220,13 +194,32 @@ struct Slim {
   }
 
   void backward(std::int64_t model, std::int64_t begin, std::int64_t end) const {
+    // Without derivatives the sums over lanes cost less than a second pass over a table.
+    const bool second_pass = C > 1 ? args.n_out <= 8 : args.n_out <= 4;
+    const bool done =
+        second_pass && with_lookup<T, D, S>(args, [&](const auto& lookup) {
+          const typename std::decay_t<decltype(lookup)>::template InputGradients<kBackwardBlock>
+              inputs(lookup, model, begin, args.want_x ? end : begin);
+          backward(model, begin, end, &inputs);
+        });
+    if (!done) backward(model, begin, end, static_cast<const ByLanes*>(nullptr));
+  }
+
+  struct ByLanes {};
+
+  // The gradients of the inputs come from `inputs`, which reads the same tables, or else from sums
+  // over lanes, computed together with those of the weights.
+  template <class Inputs>
+  void backward(std::int64_t model, std::int64_t begin, std::int64_t end,
+                const Inputs* inputs) const {
     constexpr std::int64_t B = kBackwardBlock;
+    constexpr bool kLookup = !std::is_same_v<Inputs, ByLanes>;
     const std::int64_t n_in = args.n_in, n_out = args.n_out, n = args.n;
-    const bool want_x = args.want_x, want_w = args.want_w;
+    const bool want_x = args.want_x, want_w = args.want_w, by_lanes = want_x && !kLookup;
     const std::int64_t size = rows * L, features = end - begin, sums = kCopies * size;
     const T *source = args.x.at(model), *gradients = args.g.at(model), scale = cell_grid.inverse;
-    T* packed = scratch<T, 0>(want_x ? features * size : 0);
-    if (want_x) pack<false>(model, begin, end, packed);
+    T* packed = scratch<T, 0>(by_lanes ? features * size : 0);
+    if (by_lanes) pack<false>(model, begin, end, packed);
     T* moments = scratch<T, 1>(want_w ? features * sums : 0);
     if (want_w) std::fill(moments, moments + features * sums, T(0));
     T* copies = n_out == L ? nullptr : scratch<T, 2>(C * B * L);
@@ -247,6 +240,8 @@ struct Slim {
           }
         g = copies, g_component = B * L;
       }
+      if constexpr (kLookup)
+        if (want_x) inputs->load_block(model, start, count);
       for (std::int64_t group = begin; group < end; group += kGroup) {
         const std::int64_t width = std::min<std::int64_t>(kGroup, end - group);
         for (int c = 0; c < C; ++c)
@@ -257,18 +252,21 @@ struct Slim {
           tabulate<kOrders + 1, B>(x + j * C * B, round_up(count, kTableLanes), table, cells);
           const T* w = packed + i * size;
           T* sum = moments + i * sums;
-          if (want_x && want_w)
+          if (by_lanes && want_w)
             feature<true, true>(table, cells, count, g, g_component, w, sum, q);
-          else if (want_x)
+          else if (by_lanes)
             feature<true, false>(table, cells, count, g, g_component, w, sum, q);
-          else
+          else if (want_w)
             feature<false, true>(table, cells, count, g, g_component, w, sum, q);
-          if (want_x)
+          if (by_lanes)
             // The block is a multiple of L long; sums past `count` are of stale lanes and are not
             // written.
             for (int c = 0; c < C; ++c)
               for (std::int64_t s = 0; s < count; s += L)
                 Out::store(dx + (j * C + c) * B + s, scale * lane_sums<T, L>(q + (c * B + s) * L));
+          if constexpr (kLookup)
+            if (want_x)
+              inputs->feature(i, table, cells, round_up(count, kTableLanes), dx + j * C * B);
         }
         if (want_x)
           for (int c = 0; c < C; ++c)

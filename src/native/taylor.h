@@ -65,7 +65,7 @@ struct Tabulated {
   typename S::Index cell;
   typename S::Vec v, half, sixth, residual[Orders];
 
-  Tabulated(typename S::Vec x, const Cells<T>& grid, bool residuals) {
+  KANDLE_INLINE Tabulated(typename S::Vec x, const Cells<T>& grid, bool residuals) {
     const auto at = locate<T, L>(x, grid);
     cell = __builtin_convertvector(at.cell, typename S::Index);
     v = at.u - T(0.5);
@@ -85,7 +85,7 @@ struct Tabulated {
 
 // phi^(order) at a point, r being the weight of the residual.
 template <int Order, class Vec, class Point>
-inline Vec polynomial(const Vec* d, Vec r, const Point& p) {
+KANDLE_INLINE Vec polynomial(const Vec* d, Vec r, const Point& p) {
   Vec sum = d[Order];
   if constexpr (Order + 1 < kRows) sum += d[Order + 1] * p.v();
   if constexpr (Order + 2 < kRows) sum += d[Order + 2] * p.half();
