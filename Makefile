@@ -36,9 +36,9 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml $(NATIVE)
 demo: $(VENV)/.demo
 	$(BIN)/python -m kandle.paper._demo --out kandle-out
 
-# One XLA thread per process: the tests themselves run side by side.
+# One thread per process, in XLA, BLAS and PyTorch: the tests themselves run side by side, and idle threads spin.
 test: $(VENV)/.dev
-	PJRT_NPROC=1 $(BIN)/python -m pytest -n auto --dist worksteal -q
+	PJRT_NPROC=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -q
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

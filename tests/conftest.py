@@ -12,20 +12,25 @@ import jax
 import jaxlib
 import jaxtyping
 import pytest
+from jax._src.interpreters import mlir
 
 # A shell's background job is started with SIGINT ignored, and so would be the programs under test.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Most of the suite's time is XLA compiling small programs that run once: without optimization and
-# with its older emitters it compiles three times faster. Only versions known to have these options
-# are given them (XLA ends the process at an option it does not know), and only this process is:
-# programs that the tests start compile as they do for users, and so do tests marked `optimized`.
+# Most of the suite's time is XLA compiling small programs that run once: without optimization, with
+# its older emitters and with one LLVM module per program it compiles four times faster. Only
+# versions known to have these options are given them (XLA ends the process at an option it does not
+# know), and only this process is: programs that the tests start compile as they do for users, and
+# so do tests marked `optimized`.
 OPTIMIZED = "KANDLE_TESTS_OPTIMIZED"
 QUICK = jaxlib.__version__.startswith("0.10.") and OPTIMIZED not in os.environ
 if QUICK:
     flags = os.environ.get("XLA_FLAGS")
-    quickly = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    quickly = (
+        "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
+        "--xla_cpu_parallel_codegen_split_count=1"
+    )
     os.environ["XLA_FLAGS"] = f"{quickly} {flags or ''}"
     jax.devices()
     if flags is None:
@@ -50,6 +55,22 @@ def pytest_pyfunc_call(pyfuncitem):
     if result.returncode:
         pytest.fail(result.stdout + result.stderr, pytrace=False)
     return True
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_mlir_context():
+    """Lower the programs of a module in one MLIR context.
+
+    JAX makes a context for each program, which takes a third of the time of compiling a small one.
+    """
+    make = getattr(mlir, "make_ir_context", None)
+    if not QUICK or make is None:
+        yield
+        return
+    context = make()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mlir, "make_ir_context", lambda: context)
+        yield
 
 
 # Traced programs are many small objects that live long; looking through all of them for cycles

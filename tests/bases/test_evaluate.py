@@ -21,8 +21,8 @@ from kandle.bases import (
 
 def cox_de_boor(x, knots, degree, order=0):
     """The recursion in JAX, with the functions along the last axis."""
-    x = jnp.asarray(x)
-    return jnp.moveaxis(recursion(x, knots, degree, order, jnp), 0, -1)
+    compiled = jax.jit(lambda x: jnp.moveaxis(recursion(x, knots, degree, order, jnp), 0, -1))
+    return compiled(jnp.asarray(x))
 
 
 DEGREES = (1, 2, 3, 4, 5)
@@ -178,7 +178,7 @@ def test_right_continuous_at_the_knots(degree):
 
 def slope(f):
     """The derivative of an elementwise function, in forward mode."""
-    return lambda x: jax.jvp(f, (x,), (jnp.ones_like(x),))[1]
+    return jax.jit(lambda x: jax.jvp(f, (x,), (jnp.ones_like(x),))[1])
 
 
 @pytest.mark.parametrize("degree", DEGREES)

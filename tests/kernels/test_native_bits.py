@@ -3,6 +3,7 @@
 Whole trainings are hashed: every weight and every loss of the curve.
 """
 
+import functools
 import hashlib
 import itertools
 import json
@@ -68,8 +69,9 @@ def pde_loss(layers, x):
     return kernels.total(error * error, "native") * np.float32(1 / N)
 
 
-def trained(loss, seeds):
-    """Steps of Adam on a batch of models; one hash a model."""
+@functools.cache
+def training(loss):
+    """Steps of Adam on a batch of models, compiled once for each size of the batch."""
     optimizer = optax.adam(1e-2)
     x = points()
 
@@ -87,8 +89,13 @@ def trained(loss, seeds):
         )
         return layers, curve
 
+    return run
+
+
+def trained(loss, seeds):
+    """Train a batch of models; one hash per model."""
     batch = jax.tree.map(lambda *leaves: np.stack(leaves), *(weights(seed) for seed in seeds))
-    results = jax.tree.map(np.asarray, run(batch))
+    results = jax.tree.map(np.asarray, training(loss)(batch))
     assert np.isfinite(results[1]).all()
     return [
         hashlib.sha256(b"".join(leaf[p].tobytes() for leaf in jax.tree.leaves(results))).hexdigest()

@@ -18,7 +18,7 @@ from study_rows import assert_same, rows
 
 from kandle import init, paper, problems, study
 from kandle._errors import UserError
-from kandle.cli import _study
+from kandle.cli import _study, main
 from kandle.report import _names
 from kandle.report.figures._style import line_style
 from kandle.store import Outcome, Store
@@ -42,8 +42,29 @@ OPTIONS = [
 PROGRAM = [sys.executable, "-c", "import sys; from kandle.cli import main; sys.exit(main())"]
 
 
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run a command in this process: what it prints and its exit code, as `kandle` gives them."""
+
+    def run(*arguments, check=True, cwd=None):
+        with monkeypatch.context() as patch:
+            if cwd:
+                patch.chdir(cwd)
+            capsys.readouterr()
+            arguments = list(map(str, arguments))
+            try:
+                code = main(arguments)
+            except SystemExit as exit:  # of the parser
+                code = exit.code
+        done = subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
+        assert not check or code == 0, done.stderr
+        return done
+
+    return run
+
+
 def kandle(*arguments, check=True, **options):
-    """Run the program."""
+    """Run the program in a process of its own."""
     done = subprocess.run(
         [*PROGRAM, *map(str, arguments)],
         capture_output=True,
@@ -98,7 +119,7 @@ def test_ray_gives_the_same_rows(trained, tmp_path, notes, ray_cluster):
     assert_same(rows(tmp_path), rows(trained, {spec.identity for spec in plan.specs}))
 
 
-def test_shards_merged_by_the_program_give_the_same_rows(trained, tmp_path):
+def test_shards_merged_by_the_program_give_the_same_rows(trained, tmp_path, command):
     shards = [tmp_path / "shard1", tmp_path / "shard2"]
     for i, shard in enumerate(shards, 1):
         kandle(
@@ -113,40 +134,40 @@ def test_shards_merged_by_the_program_give_the_same_rows(trained, tmp_path):
             "--workers",
             1,
         )
-    output = kandle("study", "merge", *shards, "--store", tmp_path / "whole")
+    output = command("study", "merge", *shards, "--store", tmp_path / "whole")
     assert output.stdout.count("runs added, 0 were there already") == 2
     assert_same(rows(tmp_path / "whole"), rows(trained))
-    again = kandle("study", "merge", *shards, "--store", tmp_path / "whole")
+    again = command("study", "merge", *shards, "--store", tmp_path / "whole")
     assert again.stdout.count(": 0 runs added") == 2
 
 
-def test_conflicts_are_reported_and_the_exit_code_says_so(trained, tmp_path):
-    kandle("study", "export", "--store", trained, "--out", tmp_path / "rows.csv")
+def test_conflicts_are_reported_and_the_exit_code_says_so(trained, tmp_path, command):
+    command("study", "export", "--store", trained, "--out", tmp_path / "rows.csv")
     text = (tmp_path / "rows.csv").read_text().splitlines()
     header = text[0].split(",")
     cells = text[1].split(",")
     cells[header.index("loss")] = "0.5"
     text[1] = ",".join(cells)
     (tmp_path / "rows.csv").write_text("\n".join(text) + "\n")
-    done = kandle("study", "import", tmp_path / "rows.csv", "--store", tmp_path / "other")
+    done = command("study", "import", tmp_path / "rows.csv", "--store", tmp_path / "other")
     assert "12 runs added" in done.stdout
-    done = kandle("study", "merge", trained, "--store", tmp_path / "other", check=False)
+    done = command("study", "merge", trained, "--store", tmp_path / "other", check=False)
     assert done.returncode == 1
     assert "1 runs differ from those stored and were not added" in done.stderr
 
 
-def test_status_export_and_import(trained, tmp_path):
-    output = json.loads(kandle("study", "status", "--store", trained, "--json").stdout)
+def test_status_export_and_import(trained, tmp_path, command):
+    output = json.loads(command("study", "status", "--store", trained, "--json").stdout)
     assert (output["runs"], output["writer"]) == (12, None)
     (only,) = output["studies"]
     assert (only["study"], only["ok"], only["failed"]) == ("functions", 12, 0)
     assert (only["session"]["state"], only["session"]["missing"]) == ("complete", 0)
-    text = kandle("study", "status", "--store", trained).stdout
+    text = command("study", "status", "--store", trained).stdout
     assert "functions: 12 runs: 12 ok, 0 diverged, 0 failed" in text
     for suffix in ("csv", "parquet"):
         path = tmp_path / f"rows.{suffix}"
-        kandle("study", "export", "--store", trained, "--out", path)
-        output = kandle("study", "import", path, "--store", tmp_path / suffix)
+        command("study", "export", "--store", trained, "--out", path)
+        output = command("study", "import", path, "--store", tmp_path / suffix)
         assert "12 runs added, 0 were there already" in output.stdout
         assert rows(tmp_path / suffix)[0].equals(rows(trained)[0])
 
@@ -205,7 +226,7 @@ class Scaled(Scheme):
 """
 
 
-def test_an_own_scheme_in_a_study_file_and_as_an_option(tmp_path):
+def test_an_own_scheme_in_a_study_file_and_as_an_option(tmp_path, command):
     (tmp_path / "mine.py").write_text(OWN_SCHEME)
     (tmp_path / "mine.toml").write_text(
         """
@@ -238,10 +259,10 @@ schemes = ["glorot", { name = "mine:Scaled", seeds = 1, factor = [1.0, 2.0] }]
         _names.use_looks(store.schemes())
     assert _names.scheme("mine:Scaled(factor=2)") == "Scaled (factor=2)"
     assert line_style("mine:Scaled")[0] == "#AA3377"
-    kandle("study", "status", "--store", "store", cwd=tmp_path)
-    kandle("study", "export", "--store", "store", "--out", "rows.csv", cwd=tmp_path)
-    kandle("study", "import", "rows.csv", "--store", "copy", cwd=tmp_path)
-    kandle("study", "merge", "store", "--store", "merged", cwd=tmp_path)
+    command("study", "status", "--store", "store", cwd=tmp_path)
+    command("study", "export", "--store", "store", "--out", "rows.csv", cwd=tmp_path)
+    command("study", "import", "rows.csv", "--store", "copy", cwd=tmp_path)
+    command("study", "merge", "store", "--store", "merged", cwd=tmp_path)
     with Store.open(tmp_path / "merged") as merged, Store.open(tmp_path / "store") as store:
         assert merged.schemes() == store.schemes()
         assert merged.frame().equals(store.frame())
@@ -278,7 +299,7 @@ def test_a_pde_trains_with_its_weights_and_reference(tmp_path, notes):
     assert np.isnan(row["test_mse"])
 
 
-def test_draws_of_the_layers_are_an_axis(tmp_path, notes):
+def test_draws_of_the_layers_are_an_axis(tmp_path, notes, command):
     found = study.get("functions").with_axes(replace(TINY, betas=(1.0,), seeds=1))
     plan = study.plan(replace(found, draws=("independent", "published")))
     study.run(plan, tmp_path / "a", executor=InlineExecutor, watcher=notes)
@@ -297,8 +318,8 @@ def test_draws_of_the_layers_are_an_axis(tmp_path, notes):
         assert losses[0] != losses[1]
 
     # There and back by a table.
-    kandle("study", "export", "--store", tmp_path / "a", "--out", tmp_path / "a.csv")
-    kandle("study", "import", tmp_path / "a.csv", "--store", tmp_path / "b")
+    command("study", "export", "--store", tmp_path / "a", "--out", tmp_path / "a.csv")
+    command("study", "import", tmp_path / "a.csv", "--store", tmp_path / "b")
     with Store.open(tmp_path / "a") as a, Store.open(tmp_path / "b") as b:
         pd.testing.assert_frame_equal(a.frame(), b.frame())
 
@@ -317,7 +338,7 @@ def test_spectra_land_in_the_store(tmp_path, notes):
         assert spectrum.error_share.sum() == pytest.approx(1.0, abs=1e-5)
 
 
-def test_a_run_that_cannot_be_made_fails_with_its_reason_and_exit_code_1(tmp_path):
+def test_a_run_that_cannot_be_made_fails_with_its_reason_and_exit_code_1(tmp_path, command):
     (tmp_path / "mine.py").write_text(
         "import numpy as np\nfrom kandle.problems import Function\ndef f(x):\n    import sys\n   "
         " if 'kandle.study._worker' in sys.modules and sys.argv[0] == '-c' and len(sys.argv) == "
@@ -334,7 +355,7 @@ def test_a_run_that_cannot_be_made_fails_with_its_reason_and_exit_code_1(tmp_pat
     )
     assert done.returncode == 1
     assert "2 runs failed" in done.stdout
-    output = kandle("study", "status", "--store", tmp_path / "store").stdout
+    output = command("study", "status", "--store", tmp_path / "store").stdout
     assert "failed (2): UserError: Function 'bad' of 1 inputs cannot be evaluated: " in output
     assert "RuntimeError: no such luck" in output
 
@@ -355,15 +376,21 @@ def test_a_run_that_cannot_be_made_fails_with_its_reason_and_exit_code_1(tmp_pat
         (("import", "nowhere.csv", "--store", "s"), "There is no file nowhere.csv"),
         (("plan", "functions", "--alphas", "inf"), "option 'alphas' must be a list of at least"),
         (("plan", "functions", "--problems", "broken:f"), "ends in ZeroDivisionError: division"),
-        (("run", "functions", "--ray", "nonsense"), "must be HOST:PORT, ray://HOST:PORT or auto"),
-        (("run", "functions", "--ray", "127.0.0.1:1"), "There is no Ray cluster at 127.0.0.1:1"),
-        (("run", "functions", "--ray", "--batch-cpus", "0"), "must be not both 0"),
-        (("run", "functions", "--store", "broken.py"), "The store must be a directory"),
+        (
+            ("run", "functions", *OPTIONS, "--ray", "nonsense"),
+            "must be HOST:PORT, ray://HOST:PORT or auto",
+        ),
+        (
+            ("run", "functions", *OPTIONS, "--ray", "127.0.0.1:1"),
+            "There is no Ray cluster at 127.0.0.1:1",
+        ),
+        (("run", "functions", *OPTIONS, "--ray", "--batch-cpus", "0"), "must be not both 0"),
+        (("run", "functions", *OPTIONS, "--store", "broken.py"), "The store must be a directory"),
     ],
 )
-def test_misuse_is_told_in_a_line_with_exit_code_2(tmp_path, arguments, message):
+def test_misuse_is_told_in_a_line_with_exit_code_2(tmp_path, arguments, message, command):
     (tmp_path / "broken.py").write_text("1 / 0\n")
-    done = kandle("study", *arguments, check=False, cwd=tmp_path)
+    done = command("study", *arguments, check=False, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -405,17 +432,17 @@ def test_names_with_control_characters_or_separators_are_refused(tmp_path, name)
             study.get(tmp_path / "study.toml")
 
 
-def test_a_received_store_with_hostile_names_is_shown_safely(tmp_path):
+def test_a_received_store_with_hostile_names_is_shown_safely(tmp_path, command):
     hostile = "x\x1b]0;owned\x07\ny"
     spec = study.RunSpec(hostile, hostile, hostile, 5, 8, 2, 0)
     with Store.open(tmp_path / "store", "w") as store:
         store.add(spec, Outcome("failed", reason=hostile, machine=hostile))
-    shown = kandle("study", "status", "--store", tmp_path / "store").stdout
-    kandle("study", "export", "--store", tmp_path / "store", "--out", tmp_path / "rows.csv")
+    shown = command("study", "status", "--store", tmp_path / "store").stdout
+    command("study", "export", "--store", tmp_path / "store", "--out", tmp_path / "rows.csv")
     for text in (shown, (tmp_path / "rows.csv").read_text()):
         assert "\x1b" not in text
         assert r"x\x1b]0;owned\x07\ny" in text
-    done = kandle(
+    done = command(
         *("study", "export", "--store", tmp_path / "store", "--out", tmp_path / "rows.csv"),
         *("--study", "\x1b"),
         check=False,
@@ -424,9 +451,9 @@ def test_a_received_store_with_hostile_names_is_shown_safely(tmp_path):
     assert "\x1b" not in done.stderr
 
 
-def test_a_refused_import_leaves_no_store(tmp_path):
+def test_a_refused_import_leaves_no_store(tmp_path, command):
     (tmp_path / "rows.csv").write_text("study,problem\na,b\n")
-    done = kandle("study", "import", "rows.csv", "--store", "store", cwd=tmp_path, check=False)
+    done = command("study", "import", "rows.csv", "--store", "store", cwd=tmp_path, check=False)
     assert done.returncode == 2
     assert not (tmp_path / "store").exists()
 
@@ -495,10 +522,11 @@ def test_ctrl_c_stops_within_seconds_and_tells_how_to_go_on(tmp_path):
     )
 
 
-def test_calibration_tells_core_hours():
+def test_calibration_tells_core_hours(command, monkeypatch):
+    monkeypatch.setattr("kandle.study._calibrate._SECONDS", 0.1)
     options = [*OPTIONS, "--widths", "2,4"]
     found = json.loads(
-        kandle("study", "plan", "functions", *options, "--calibrate", "--json").stdout
+        command("study", "plan", "functions", *options, "--calibrate", "--json").stdout
     )
     rates = found["step_seconds"]
     slower = rates["function"] / CostModel().function
