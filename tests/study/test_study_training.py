@@ -338,6 +338,27 @@ def test_spectra_land_in_the_store(tmp_path, notes):
         assert spectrum.error_share.sum() == pytest.approx(1.0, abs=1e-5)
 
 
+def test_too_few_conditions_are_a_line_before_training(tmp_path):
+    (tmp_path / "posed.py").write_text(
+        "from kandle import problems\n"
+        "box = [(0, 1), (-1, 1)]\n"
+        "start = problems.side('start', box, axis=0, at=0)\n"
+        "left = problems.side('left', box, axis=1, at=-1)\n"
+        "def residual(x, d):\n"
+        "    return d['t'] - d['x', 'x']\n"
+        "heat = problems.PDE('heat', residual, box, [start, left], inputs=('t', 'x'))\n"
+    )
+    (tmp_path / "own.toml").write_text(
+        'problems = ["posed:heat"]\ngrids = [3]\nwidths = [2]\ndepths = [1]\nsteps = 2\n'
+        '[[schemes]]\nname = "glorot"\nseeds = 1\n'
+    )
+    done = kandle("study", "run", "own.toml", "--store", "store", cwd=tmp_path)
+    assert done.stderr.splitlines()[0] == (
+        "kandle: warning: PDE 'heat' is of order 2 in 'x', but has 1 condition at the ends of 'x' "
+        "('left'), and none at x = 1: its solution is not unique."
+    )
+
+
 def test_a_run_that_cannot_be_made_fails_with_its_reason_and_exit_code_1(tmp_path, command):
     (tmp_path / "mine.py").write_text(
         "import numpy as np\nfrom kandle.problems import Function\ndef f(x):\n    import sys\n   "

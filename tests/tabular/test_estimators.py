@@ -231,3 +231,15 @@ def test_seeds_that_would_be_those_of_other_trainings(seed):
     with pytest.raises(UserError, match=r"'seed' must be an integer from 0 to 2³²"):
         FitSettings(seed=seed)
     assert FitSettings(seed=np.int64(2**32 - 1)).seed == 2**32 - 1
+
+
+def test_other_values_of_a_constant_column_change_no_prediction():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.uniform(-1, 1, 40), np.full(40, 3.0)])
+    y = x[:, 0] ** 2
+    fast = {"layers": (3,), "grid": 3, "max_iter": 20, "n_networks": 2, "smoothness": 1e-3}
+    model = KANRegressor(**fast, random_state=0).fit(x, y)
+    np.testing.assert_allclose(model.predict(x + np.array([0, 100])), model.predict(x), rtol=1e-6)
+    # Later calls may bring other values, which are learned from then.
+    going_on = KANRegressor(**fast, random_state=0).partial_fit(x, y)
+    assert np.abs(going_on.predict(x + np.array([0, 1])) - going_on.predict(x)).max() > 1e-3

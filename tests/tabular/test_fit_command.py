@@ -49,6 +49,24 @@ def test_fit_then_predict(table, tmp_path, capsys):
     assert list(tmp_path.glob(".*")) == []
 
 
+def test_a_constant_input_is_ignored_and_said(table, tmp_path, capsys):
+    frame = pd.read_csv(table).assign(k=7.0, flag=0.0)
+    tested = Table(frame[["a", "b", "y"]], "y")
+    rows = tested.scaler.invert(tested.evaluation()[0])
+    first_tested = int(np.isclose(frame["a"].to_numpy(), rows[0, 0]).argmax())
+    frame.loc[first_tested, "flag"] = 1.0  # varies, but not among the training rows
+    data, out = tmp_path / "constant.csv", tmp_path / "m.safetensors"
+    frame.to_csv(data, index=False)
+    assert main(["fit", str(data), "--target", "y", *FAST, "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "2 inputs are constant in the training rows, and ignored: k, flag" in printed
+    # Nothing was learned about other values: they change nothing.
+    fitted = load_fitted(out)
+    x = frame[["a", "b", "k", "flag"]].to_numpy()
+    other = x + np.array([0.0, 0.0, 1e3, -50.0])
+    np.testing.assert_allclose(fitted.values(other), fitted.values(x), rtol=1e-9)
+
+
 def test_the_printed_test_error_is_that_of_predictions_for_new_data(tmp_path, capsys):
     """Training rows and test rows in two files: the test file alone cannot help the model."""
     rng = np.random.default_rng(1)

@@ -137,7 +137,9 @@ def test_spaces_byte_order_mark_blank_lines_and_booleans(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,b,y\n1,2,3\n2,high,4\n3,3,9\n", "Column 'b', row 2 is 'high'"),
+        ("a,b,y\n1,2,3\n2,high,4\n3,3,9\n", "Column 'b', row 2 is 'high'.*--categorical"),
+        ("a,b,y\n1,2024-01-31,3\n2,2024-02-01,4\n", "Column 'b', row 1 is .*Replace dates by num"),
+        ("a,b,y\n1,31.1.24,3\n2,1.2.24,4\n", "Column 'b', row 1 is .*Replace dates by numbers"),
         ("a,b,y\n1,2,3\n2,5,4\n,3,9\n", "Column 'a', row 3 is missing"),
         ("a,b,y\n1,2,3\n2,NaN,4\n3,,9\n", r"Column 'b', row 2 is missing \(and 1 more"),
         ("a,b,y\n1,2,3\n2,5,inf\n", "Column 'y', row 2 is inf"),
@@ -197,7 +199,9 @@ def test_bad_arguments(arguments, message):
 
 def test_columns_of_a_frame_that_are_not_numbers():
     dates = FRAME.assign(a=pd.date_range("2020", periods=50))
-    with pytest.raises(UserError, match=r"Column 'a', row 1 must be a real number.*2020-01-01"):
+    with pytest.raises(
+        UserError, match=r"Column 'a', row 1 must be a real number.*2020-01-01.*dates by"
+    ):
         Table(dates, target="y")
     gaps = FRAME.assign(a=pd.array([1, None] * 25, dtype="Int64"))
     with pytest.raises(UserError, match="Column 'a', row 2 is missing"):

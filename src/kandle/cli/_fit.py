@@ -335,6 +335,10 @@ def show(found: "TableFit", settings: "FitSettings") -> None:
         )
     else:
         print(f"{average}, {outcome.updates} updates without validation")
+    if found.ignored:
+        shown = ", ".join(found.ignored[:5]) + (", …" if len(found.ignored) > 5 else "")
+        are = "inputs are" if len(found.ignored) > 1 else "input is"
+        print(f"{len(found.ignored)} {are} constant in the training rows, and ignored: {shown}")
     if found.beyond:
         lie = "lies" if found.beyond == 1 else "lie"
         print(f"{found.beyond} of the test rows {lie} outside the range of the training rows")

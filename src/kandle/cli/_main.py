@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
@@ -69,8 +70,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program: 0 for success, 1 for a finished command with failures, 2 for misuse."""
-    if argv is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, interrupt)
+    if argv is None:
+        warnings.formatwarning = one_line_warning
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, interrupt)
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot print a character shows another instead of ending the command.
         if isinstance(stream, io.TextIOWrapper):
@@ -92,6 +95,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         if argv is None:
             _leave(130)
         return 130
+
+
+def one_line_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
+    """A warning as a line of the program; where in the code it was raised helps no user of it."""
+    if category is UserWarning:
+        return f"kandle: warning: {printable(message)}\n"
+    return f"{filename}:{lineno}: {category.__name__}: {printable(message)}\n"
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:

@@ -111,6 +111,12 @@ class Derivatives:
         new._table, new.inputs, new.coefficients = table, tuple(inputs), dict(coefficients)
         return new
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # copying and pickling ask for these
+            raise AttributeError(name)
+        known = ", ".join(map(repr, self.__dict__.get("inputs", ()))) or "indices"
+        raise AttributeError(f"d has no {name!r}: derivatives are read as d[...], of {known}")
+
     def _multi_index(self, inputs: Any) -> MultiIndex:
         given = inputs if isinstance(inputs, tuple) else (inputs,)
         return tuple(sorted(self._index(one) for one in given))

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from kandle._errors import UserError, must, unknown
 from kandle.problems import _pde_checks as checks
 from kandle.problems._condition import Condition, Named, Operator
+from kandle.problems._enough import warn_if_underdetermined
 from kandle.problems._points import Inside, Points, Resample, is_inside
 from kandle.problems._sampling import Interval, checked_domain, mesh, permutation
 from kandle.problems._trace import trace
@@ -132,7 +133,7 @@ class PDE:
             raise must(f"'n_out' of {self._what}", "an integer of at least 1", self.n_out)
         set_field("inputs", checks.checked_inputs(self))
         set_field("coefficients", checks.checked_coefficients(self))
-        set_field("conditions", tuple(self.conditions))
+        set_field("conditions", checks.checked_kinds(self))
         if isinstance(self.collocation, Sequence) and not len(self.collocation):
             set_field("collocation", (64,) * len(domain))
         set_field("n_evaluation", checks.checked_counts(self, "n_evaluation", 200))
@@ -252,7 +253,13 @@ class PDE:
             return self.collocation.draw(f"{self.name}/collocation", self.domain, self.inside)
         if self._is_grid:
             x = mesh(_axes(self.domain, self.collocation))
-            return x if self.inside is None else x[is_inside(self.inside, x, self.name)]
+            x = x if self.inside is None else x[is_inside(self.inside, x, self.name)]
+            if not len(x):
+                raise UserError(
+                    f"'inside' of {self._what} accepts none of the {self.collocation} points of "
+                    "the grid: choose a smaller domain around the geometry, or more points."
+                )
+            return x
         given = self.collocation() if callable(self.collocation) else self.collocation
         x = np.asarray(given, np.float64)
         if x.ndim != 2 or x.shape[1] != self.n_in or not len(x) or not np.isfinite(x).all():
@@ -267,8 +274,9 @@ class PDE:
         return Points("uniform", n).draw(f"{self.name}/resample/{step}", self.domain, self.inside)
 
     def warn_if_underdetermined(self) -> None:
-        """Warn where an evolution equation has fewer conditions in time than its order in time."""
-        checks.warn_if_underdetermined(self)
+        """Warn where an input has fewer conditions on its two sides than the equation's order."""
+        _ = self.groups  # what cannot be evaluated is an error first
+        warn_if_underdetermined(self)
 
     # --- what a solution is judged by -----------------------------------------------------------
 

@@ -1,7 +1,5 @@
 """What is wrong with a PDE as it was posed, found before anything is trained."""
 
-import math
-import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +12,6 @@ from kandle.problems._points import Resample
 
 if TYPE_CHECKING:
     from kandle.problems._pde import PDE
-
-_TIME = ("t", "time")
 
 
 def checked_inputs(pde: "PDE") -> tuple[str, ...]:
@@ -54,6 +50,19 @@ def check_sampling(pde: "PDE") -> None:
             f"'resample' of {pde._what} needs points that can be drawn again: give "
             "'collocation' as Points, and the geometry as 'inside'."
         )
+
+
+def checked_kinds(pde: "PDE") -> tuple[Condition, ...]:
+    """The conditions as a tuple, or an error if something in it is no condition."""
+    given: Any = pde.conditions
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        requirement = "a sequence of Conditions, such as those that side() returns"
+        raise must(f"'conditions' of {pde._what}", requirement, type(given).__name__)
+    conditions = tuple(given)
+    for one in conditions:
+        if not isinstance(one, Condition):
+            raise must(f"Each of the 'conditions' of {pde._what}", "a Condition", one)
+    return conditions
 
 
 def check_conditions(pde: "PDE") -> None:
@@ -130,31 +139,3 @@ def multi_index(pde: "PDE", given: Any) -> tuple[int, ...]:
         names = ", ".join(map(str, known))
         raise must(f"'derivatives' of {pde._what}", f"tuples of inputs ({names})", given)
     return tuple(sorted(known[one] for one in inputs))
-
-
-def warn_if_underdetermined(pde: "PDE") -> None:
-    """Warn where an evolution equation has fewer conditions in time than its order in time."""
-    low, high = np.asarray(pde.domain).T
-    inputs = pde.inputs or ("",) * pde.n_in
-    for i in (i for i, name in enumerate(inputs) if name in _TIME):
-        order = max((index.count(i) for index in pde.reads), default=0)
-        at = [c for c in pde.conditions if (c.points[:, i] == c.points[0, i]).all()]
-        on_ends = [c for c in at if c.points[0, i] in (low[i], high[i])]
-        interior = len(at) < len(pde.conditions) and any(
-            not _on_a_side(c, low, high) for c in pde.conditions
-        )
-        found = sum(math.ceil(pde._of_condition(c)[1] / pde.n_out) for c in on_ends)
-        if order <= found or pde.transform is not None or interior:
-            continue
-        names = ", ".join(repr(c.name) for c in on_ends) or "none"
-        warnings.warn(
-            f"{pde._what} is of order {order} in {inputs[i]!r}, but has {found} condition(s) "
-            f"at the ends of {inputs[i]!r} ({names}): its solution is not unique.",
-            stacklevel=4,
-        )
-
-
-def _on_a_side(c: Condition, low: np.ndarray, high: np.ndarray) -> bool:
-    """Whether all points of a condition lie on one side of the box."""
-    same = (c.points == c.points[0]).all(axis=0)
-    return bool((same & ((c.points[0] == low) | (c.points[0] == high))).any())

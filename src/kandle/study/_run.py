@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from kandle import problems
 from kandle.store import Store, StoreError, StoreMoved
 from kandle.study._display import display
 from kandle.study._driver import Progress, Watcher, drive
@@ -30,6 +31,7 @@ def run(
     interrupt (Ctrl-C, SIGTERM) ends the workers and raises KeyboardInterrupt; stored runs stay,
     and the same call resumes. `watcher` receives the progress, which is printed by default.
     """
+    _warn_of_problems(plan)
     with ExitStack() as stack:
         stack.enter_context(_sigterm_interrupts())
         store = stack.enter_context(Store.open(directory, "w"))
@@ -47,6 +49,14 @@ def run(
             )
         except StoreMoved as error:
             raise StoreMoved(f"{error} {_rescued(store)}") from None
+
+
+def _warn_of_problems(plan: Plan) -> None:
+    """Warn here of what is wrong with the user's own problems: workers have no terminal."""
+    for name in dict.fromkeys(spec.problem for spec in plan.specs if ":" in spec.problem):
+        problem = problems.get(name)
+        if isinstance(problem, problems.PDE):
+            problem.warn_if_underdetermined()
 
 
 def _rescued(store: Store) -> str:

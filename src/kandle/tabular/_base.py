@@ -26,7 +26,7 @@ from kandle.tabular._saved import (
     restored,
     save_fitted,
 )
-from kandle.tabular._scaler import Scaler, in_float32
+from kandle.tabular._scaler import IGNORED, Scaler, in_float32
 from kandle.tabular._settings import FitSettings, with_recipe
 
 # Parameters that scikit-learn calls otherwise than `FitSettings`.
@@ -160,7 +160,9 @@ class KANEstimator(BaseEstimator):
             self._check_same_networks(settings)
             inputs, target = self.fitted_.inputs, self.fitted_.target
         else:
-            inputs, target = self._input_scaler(x), self._target_scaler(y, weight)
+            # Rows of a later call may have other values in a column that is constant in these.
+            flat = 1.0 if one_pass or self.warm_start else IGNORED
+            inputs, target = self._input_scaler(x, flat), self._target_scaler(y, weight)
         block = Block(in_float32(inputs.apply(x)), self._targets(y, target), weight)
         loss = "classes" if target is None else "values"
         outcome = fit_rows(
@@ -220,10 +222,10 @@ class KANEstimator(BaseEstimator):
 
         return report
 
-    def _input_scaler(self, x: np.ndarray) -> Scaler:
+    def _input_scaler(self, x: np.ndarray, flat: float) -> Scaler:
         names = getattr(self, "feature_names_in_", None)
         columns = [f"x{i}" for i in range(x.shape[1])] if names is None else list(names)
-        return Scaler.to_interval(x, columns, flat=1.0)
+        return Scaler.to_interval(x, columns, flat=flat)
 
     def _checked(self, X: Any) -> np.ndarray:
         """Inputs to predict from."""

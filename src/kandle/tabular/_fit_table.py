@@ -17,7 +17,7 @@ from kandle.tabular._fit import Outcome, Report, fit_rows
 from kandle.tabular._read import unnamed
 from kandle.tabular._rows import LEAST_ROWS, Block, InMemory, merge_equal_rows
 from kandle.tabular._saved import Fitted, describe_scheme
-from kandle.tabular._scaler import Scaler, in_float32, varying
+from kandle.tabular._scaler import IGNORED, Scaler, in_float32, varying
 from kandle.tabular._settings import FitSettings, is_auto
 from kandle.tabular._stream import ParquetRows
 from kandle.tabular._task import Task
@@ -58,6 +58,7 @@ class TableFit:
         scores: for every target those of simple answers, then the network's.
         n_train, n_test: rows.
         beyond: how many test rows lie outside the range of the training rows.
+        ignored: the inputs that are constant in the training rows.
     """
 
     fitted: Fitted
@@ -67,6 +68,7 @@ class TableFit:
     n_train: int
     n_test: int
     beyond: int
+    ignored: list[str]
 
 
 def default_inputs(frame: "pd.DataFrame", target: Sequence[str], name: str) -> list[str]:
@@ -116,7 +118,8 @@ def fit_table(
     train, test = split(len(frame), settings.seed, test_fraction, name)
     encoder = Encoder.of(frame.iloc[train], inputs, categorical, impute)
     x, y = encoder.apply(frame), chosen.targets(frame)
-    _check_varying(encoder, x, chosen, y, train)
+    if chosen.classes is None:
+        _check_varying(chosen.target, y, train)
     data = _Scaled.of(x, y, train, encoder, chosen)
 
     distinct = merge_equal_rows(data.x[train], data.y[train], np.ones(len(train)))
@@ -125,7 +128,8 @@ def fit_table(
     fitted = _fitted(outcome, data, settings, encoder)
     scores = _all_scores(fitted, data, train, test, settings)
     beyond = _beyond(data.x[test])
-    return TableFit(fitted, outcome, chosen, scores, len(train), len(test), beyond)
+    ignored = _ignored(encoder, fitted.inputs)
+    return TableFit(fitted, outcome, chosen, scores, len(train), len(test), beyond, ignored)
 
 
 def fit_parquet(
@@ -162,7 +166,8 @@ def fit_parquet(
     fitted = _fitted(outcome, data, settings, encoder)
     scores = _all_scores(fitted, data, train, test, settings)
     beyond = _beyond(data.x[test])
-    return TableFit(fitted, outcome, rows.task, scores, rows.rows, len(test), beyond)
+    ignored = _ignored(encoder, fitted.inputs)
+    return TableFit(fitted, outcome, rows.task, scores, rows.rows, len(test), beyond, ignored)
 
 
 def _fitted(outcome: Outcome, data: "_Scaled", settings: FitSettings, encoder: Encoder) -> Fitted:
@@ -220,7 +225,7 @@ class _Scaled:
     def of(
         cls, x: np.ndarray, y: np.ndarray, train: np.ndarray, encoder: Encoder, task: Task
     ) -> "_Scaled":
-        inputs = Scaler.to_interval(x[train], encoder.names, flat=1.0)
+        inputs = Scaler.to_interval(x[train], encoder.names, flat=IGNORED)
         scaled = in_float32(inputs.apply(x))
         if task.classes is not None:
             return cls(scaled, np.eye(len(task.classes))[y[:, 0].astype(int)], inputs, None, task)
@@ -250,19 +255,19 @@ class _Scaled:
         ]
 
 
-def _check_varying(
-    encoder: Encoder, x: np.ndarray, task: Task, y: np.ndarray, train: np.ndarray
-) -> None:
-    """Every column of numbers varies, and does so among the training rows."""
-    is_number = [c.categories is None for c in encoder.columns for _ in c.names]
-    columns = [n for n, own in zip(encoder.names, is_number, strict=True) if own]
-    values = x[:, np.flatnonzero(is_number)]
-    if task.classes is None:
-        columns, values = [*columns, *task.target], np.concatenate([values, y], axis=1)
-    part = varying(values, columns)[train]
+def _ignored(encoder: Encoder, inputs: Scaler) -> list[str]:
+    """The columns of numbers that are constant in the training rows."""
+    numbers = {column.name for column in encoder.columns if column.categories is None}
+    scales = zip(inputs.columns, inputs.scale, strict=True)
+    return [name for name, scale in scales if scale == IGNORED and name in numbers]
+
+
+def _check_varying(target: Sequence[str], y: np.ndarray, train: np.ndarray) -> None:
+    """Every target varies, and does so among the training rows."""
+    part = varying(y, target)[train]
     for column in np.flatnonzero(part.min(axis=0) == part.max(axis=0)):
         raise UserError(
-            f"Column {columns[column]!r} is constant in the {len(part)} training rows, all "
-            f"{part[0, column]:g}, and varies in the test rows only: nothing can be learned from "
-            "it or about it. Leave it out, or choose other test rows by another seed."
+            f"Column {target[column]!r} is constant in the {len(part)} training rows, all "
+            f"{part[0, column]:g}, and varies in the test rows only: nothing can be learned about "
+            "it. Choose other test rows by another seed."
         )

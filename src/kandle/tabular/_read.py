@@ -21,6 +21,12 @@ MOST_COLUMNS = 100_000
 
 _SEPARATORS = ",;\t|"
 
+_DATE = re.compile(r"\b(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})\b")
+_ABOUT_DATES = (
+    "Replace dates by numbers, such as days, months or weekdays, or leave the column out of the "
+    "inputs (`kandle fit --inputs`)."
+)
+
 
 def read_frame(
     data: "str | os.PathLike | pd.DataFrame", separator: str | None = None
@@ -109,7 +115,8 @@ def column_numbers(
     import pandas as pd
 
     if series.dtype.kind in "mMc":  # pandas would count a date's nanoseconds
-        raise must(f"Column {name!r}, row 1", "a real number", str(series.iloc[0]))
+        error = must(f"Column {name!r}, row 1", "a real number", str(series.iloc[0]))
+        raise error if series.dtype.kind == "c" else UserError(f"{error} {_ABOUT_DATES}")
     values = pd.Series(pd.to_numeric(series, errors="coerce")).to_numpy(np.float64, na_value=np.nan)
     if np.isfinite(values).all():
         return values
@@ -128,7 +135,12 @@ def column_numbers(
             "`kandle fit --missing impute` replaces missing numbers by the median."
         )
     shown = repr(cell) if isinstance(cell, str) else cell
-    hint = " `kandle fit --categorical` encodes columns of text." if isinstance(cell, str) else ""
+    hint = ""
+    if isinstance(cell, str):
+        is_date = _DATE.search(cell) is not None
+        hint = (
+            f" {_ABOUT_DATES if is_date else '`kandle fit --categorical` encodes columns of text.'}"
+        )
     raise UserError(
         f"Column {name!r}, row {shown_row} is {shown}, which is not a finite number{more}.{hint}"
     )

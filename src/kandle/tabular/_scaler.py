@@ -9,6 +9,10 @@ from numpy.typing import ArrayLike
 
 from kandle._errors import UserError, must
 
+# The scale of an input that is constant in the training rows: nothing was learned about any other
+# value of it, so all values become 0. In float32 it has a reciprocal.
+IGNORED = 1e30
+
 
 @dataclass(frozen=True)
 class Scaler:

@@ -10,7 +10,7 @@ import numpy as np
 from kandle._errors import UserError, needs_extra
 from kandle.tabular._read import check_columns, numbers, unnamed
 from kandle.tabular._rows import MOST_HELD_OUT, Block
-from kandle.tabular._scaler import Scaler, in_float32
+from kandle.tabular._scaler import IGNORED, Scaler, in_float32
 from kandle.tabular._task import Task
 
 # Larger tables than this are streamed: 80 MB of float64.
@@ -210,7 +210,7 @@ class ParquetRows:
         if n == 0:
             raise UserError("The file has no rows to train on.")
         self.rows = n
-        self.inputs = Scaler.to_interval(np.stack([low, high]), self._names, flat=1.0)
+        self.inputs = Scaler.to_interval(np.stack([low, high]), self._names, flat=IGNORED)
         self.target = None
         if self.task.classes is None:
             std = np.sqrt(np.asarray(squares) / n)

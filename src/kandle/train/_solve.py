@@ -22,6 +22,7 @@ TRAJECTORY = "trajectory"
 
 # Values beyond which a residual may overflow: then it is the training that diverged.
 _MODERATE = 1e6
+_SMALL = 1e3  # powers of larger values may overflow to infinity
 
 
 class WithCoefficients(eqx.Module):
@@ -93,12 +94,11 @@ class Solve:
     @classmethod
     def of(cls, problem: Any, rba: Variant, balance: float = 1.0) -> "Solve":
         """The objective of a problem; `balance` multiplies the weights of all conditions."""
-        if isinstance(problem, PDE):
-            problem.warn_if_underdetermined()
         equation, *conditions = groups_of(problem)
         groups = (equation, *(c._replace(weight=balance * c.weight) for c in conditions))
         if not isinstance(problem, PDE):
             return cls(groups, rba)
+        problem.warn_if_underdetermined()
         return cls(
             groups,
             rba,
@@ -230,21 +230,36 @@ class Solve:
     # --- during training ------------------------------------------------------------------------
 
     def explain_nan(self, model: Any, data: Data) -> None:
-        """Raise an error if an operator is NaN although the field is moderate: a wrong formula."""
+        """Raise an error if a formula is not finite although its arguments are moderate."""
+        network, _ = self._parts(model)
         for group in self.groups:
             points = data[dict(group.arrays)["points"]]
             d = self.derivatives(group, model, points)
-            r = np.asarray(self.residual(group, model, data)).reshape(-1, group.columns)
-            sizes = [np.abs(np.asarray(leaf)) for leaf in jax.tree.leaves(d)]
-            rows = np.flatnonzero(np.isnan(r).any(axis=1))
-            if len(rows) and all((size < _MODERATE).all() for size in sizes):
-                what = "residual" if group.name == "pde" else f"condition {group.name!r}"
-                where = ", ".join(f"{c:g}" for c in np.asarray(points)[rows[0] % len(points)])
-                raise UserError(
-                    f"The {what} of the PDE is NaN at ({where}) before training, although u and "
-                    "its derivatives are finite there: look for a division by zero, a logarithm or "
-                    "a root in it."
-                )
+            if self.transform is not None:
+                outputs = np.asarray(network(points))
+                _check_finite(d.value, "transform", "the outputs of the network", outputs, points)
+            r = jnp.reshape(self.residual(group, model, data), (-1, group.columns))
+            what = "residual" if group.name == "pde" else f"condition {group.name!r}"
+            _check_finite(r, what, "u and its derivatives", d, points)
+
+
+def _check_finite(values: Array, what: str, of: str, arguments: Any, points: Array) -> None:
+    """Raise an error that says where a formula of moderate arguments is not finite.
+
+    The values (m, q) may be fewer than the points, such as those of integrals.
+    """
+    largest = max(np.abs(np.asarray(leaf)).max() for leaf in jax.tree.leaves(arguments))
+    for kind, is_so, bound in (
+        ("NaN", np.isnan(values), _MODERATE),
+        ("infinite", np.isinf(values), _SMALL),
+    ):
+        rows = np.flatnonzero(is_so.any(axis=1))
+        if len(rows) and largest < bound:
+            where = ", ".join(f"{c:g}" for c in np.asarray(points)[rows[0] % len(points)])
+            raise UserError(
+                f"The {what} of the PDE is {kind} at ({where}) before training, although {of} are "
+                "finite there: look for a division by zero, a logarithm or a root in it."
+            )
 
 
 def trainable(objective: Any, network: KAN) -> Any:

@@ -12,7 +12,7 @@ from kandle import init
 from kandle._errors import UserError
 from kandle.tabular import FitSettings, Scaler, fit_rows
 from kandle.tabular._rows import Block, InMemory, merge_equal_rows
-from kandle.tabular._scaler import in_float32
+from kandle.tabular._scaler import IGNORED, in_float32
 
 # progress(seconds used, seconds allowed, best validation loss)
 TableProgress = Callable[[float, float, float], None]
@@ -215,7 +215,7 @@ def _validated(
 def _evaluate(settings: FitSettings, train: TableData, test: TableData) -> tuple[float, float]:
     """(loss, score) on rows that were not trained on; infinite if training diverged."""
     columns = [f"x{i}" for i in range(train.x.shape[1])]
-    inputs = Scaler.to_interval(train.x, columns, flat=1.0)
+    inputs = Scaler.to_interval(train.x, columns, flat=IGNORED)
     x, x_test = (in_float32(inputs.apply(part.x)) for part in (train, test))
     if train.n_classes is None:
         names = [f"y{i}" for i in range(train.y.shape[1])]
