@@ -24,19 +24,26 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # know), and only this process is: programs that the tests start compile as they do for users, and
 # so do tests marked `optimized`.
 OPTIMIZED = "KANDLE_TESTS_OPTIMIZED"
+QUICKLY = (
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_parallel_codegen_split_count=1"
+)
 QUICK = jaxlib.__version__.startswith("0.10.") and OPTIMIZED not in os.environ
 if QUICK:
     flags = os.environ.get("XLA_FLAGS")
-    quickly = (
-        "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
-        "--xla_cpu_parallel_codegen_split_count=1"
-    )
-    os.environ["XLA_FLAGS"] = f"{quickly} {flags or ''}"
+    os.environ["XLA_FLAGS"] = f"{QUICKLY} {flags or ''}"
     jax.devices()
     if flags is None:
         del os.environ["XLA_FLAGS"]
     else:
         os.environ["XLA_FLAGS"] = flags
+
+
+@pytest.fixture(scope="session")
+def quickly_compiling():
+    """An environment for programs whose compiled code does not matter to the test."""
+    flags = {"XLA_FLAGS": f"{QUICKLY} {os.environ.get('XLA_FLAGS', '')}"} if QUICK else {}
+    return {**os.environ, **flags}
 
 
 def pytest_pyfunc_call(pyfuncitem):

@@ -76,15 +76,15 @@ USES = [
 ]
 
 
-def run_blocked(code, folder):
+def run_blocked(code, folder, environment=None):
     command = [sys.executable, "-c", BLOCK + code]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    run = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
 
-def test_the_core_needs_no_extra(tmp_path):
-    assert run_blocked(CORE, tmp_path).strip() == "done"
+def test_the_core_needs_no_extra(tmp_path, quickly_compiling):
+    assert run_blocked(CORE, tmp_path, quickly_compiling).strip() == "done"
 
 
 def test_every_use_names_its_extra(tmp_path):

@@ -72,7 +72,7 @@ def test_jacobian_and_normal_equations_against_autodiff(kind, options, scheme, s
         weighted = {k: attention[k] * r / np.sqrt(len(r)) for k, r in parts.items()}
         return jnp.concatenate([weighted["pde"], np.sqrt(7.0) * weighted["bc"]])
 
-    r, J = residuals(vector[:P]), jax.jacrev(residuals)(vector[:P])
+    r, J = jax.jit(lambda theta: (residuals(theta), jax.jacrev(residuals)(theta)))(vector[:P])
     terms = goal.terms(data, attention)
     rows = jnp.concatenate([jacobian(program.layout, vector, term)[1] for term in terms])
     np.testing.assert_allclose(rows, J, rtol=1e-9, atol=1e-11 * float(jnp.abs(J).max()))
