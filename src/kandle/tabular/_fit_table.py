@@ -267,7 +267,7 @@ def _check_varying(target: Sequence[str], y: np.ndarray, train: np.ndarray) -> N
     part = varying(y, target)[train]
     for column in np.flatnonzero(part.min(axis=0) == part.max(axis=0)):
         raise UserError(
-            f"Column {target[column]!r} is constant in the {len(part)} training rows, all "
+            f"Column {target[int(column)]!r} is constant in the {len(part)} training rows, all "
             f"{part[0, column]:g}, and varies in the test rows only: nothing can be learned about "
             "it. Choose other test rows by another seed."
         )
