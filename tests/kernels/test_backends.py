@@ -88,6 +88,21 @@ def test_layer_without_residual_and_bias(backend):
     np.testing.assert_allclose(bare, whole, atol=1e-13)
 
 
+def test_constant_inputs_are_compiled_correctly(backend):
+    """XLA of JAX 0.6 and 0.7 miscompiles the residual of transposed constants."""
+    x, *weights = example()
+    layer = layer_with(backend)
+    np.testing.assert_allclose(
+        jax.jit(lambda *w: layer(x, *w))(*weights), layer(x, *weights), rtol=1e-12, atol=1e-12
+    )
+    options = {"first": 1, "second": 1, "basis": BASIS, "residual": jax.nn.silu}
+    jet = functools.partial(kernels.jet, **options, backend=backend)
+    jets = np.stack([x, np.ones_like(x), np.zeros_like(x)])
+    np.testing.assert_allclose(
+        jax.jit(lambda *w: jet(jets, *w))(*weights), jet(jets, *weights), rtol=1e-12, atol=1e-12
+    )
+
+
 def test_float32_stays_float32(backend):
     arguments = example(dtype=np.float32)
     y = layer_with(backend)(*arguments)

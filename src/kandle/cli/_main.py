@@ -114,14 +114,21 @@ def interrupt(number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt where it is not swallowed.
 
     JAX hooks into garbage collection, and Python ignores exceptions within such a hook: a Ctrl-C
-    during a long compilation would be lost. It is sent again shortly after.
+    during a long compilation would be lost. While JAX is imported, an exception in the midst of
+    its C++ modules would crash the process. In both cases it is sent again shortly after.
     """
-    if frame is not None and frame.f_code.co_name == "_xla_gc_callback":
+    in_hook = frame is not None and frame.f_code.co_name == "_xla_gc_callback"
+    if in_hook or _is_being_imported("jax"):
         again = threading.Timer(0.05, os.kill, (os.getpid(), number))
         again.daemon = True
         again.start()
         return
     raise KeyboardInterrupt
+
+
+def _is_being_imported(name: str) -> bool:
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    return getattr(spec, "_initializing", False)
 
 
 def _leave(code: int) -> None:

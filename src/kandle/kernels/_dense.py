@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from kandle._compat import transposed
 from kandle.bases import Basis
 from kandle.bases._jax import table as basis_table
 from kandle.kernels._residual import Residual, residual_derivatives
@@ -91,7 +92,7 @@ def layer(
     residual: Residual | None,
 ) -> Float[Array, "N n_out"]:
     """y_j = Σ_i [ r_ji R(x_i) + c_ji Σ_m b_jim B_m(x_i) ] + bias_j."""
-    x = x.T  # XLA cancels this transpose against the previous layer's
+    x = transposed(x)  # XLA cancels this transpose against the previous layer's
     y = _basis_sum(x, c, b, basis)
     if r is not None and residual is not None:
         y = y + r @ residual(x)
@@ -114,7 +115,7 @@ def jet(
 
     So each component of the jet is one product.
     """
-    x, x_d, x_dd = jnp.split(x.swapaxes(1, 2), (1, 1 + first))  # (·, n_in, N)
+    x, x_d, x_dd = jnp.split(transposed(x), (1, 1 + first))  # (·, n_in, N)
     x = x[0]
     count = 1 + (first > 0) + (second > 0)
 
