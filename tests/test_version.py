@@ -30,5 +30,16 @@ def test_no_other_file_states_it():
     assert "\nversion" not in project
 
 
+def test_the_oldest_releases_that_are_tested_are_those_declared():
+    project = _text("pyproject.toml")
+    (listed,) = re.findall(r"^dependencies = \[\n(.*?)^\]", project, re.M | re.S)
+    declared = dict(re.findall(r'"([a-z]+)>=([\d.]+)', listed))
+    tested = dict(re.findall(r"^([a-z]+)==([\d.]+)$", _text("tests/oldest.txt"), re.M))
+    assert tested.pop("jaxlib") == tested["jax"]
+    assert set(tested) == set(declared)
+    for name, version in tested.items():
+        assert f"{version}.".startswith(f"{declared[name]}."), name
+
+
 def _text(name: str) -> str:
     return (ROOT / name).read_text()
