@@ -32,7 +32,10 @@ def registered():
         name="heat",
         residual=lambda x, d: (d.first[0] - d.second[1])[..., 0],
         domain=BOX,
-        conditions=[problems.side("left", BOX, axis=1, at=-1.0, value=0.0)],
+        conditions=[
+            problems.side("left", BOX, axis=1, at=-1.0, value=0.0),
+            problems.side("right", BOX, axis=1, at=1.0, value=0.0),
+        ],
         first=(0, 1),
         second=(1,),
         collocation=(4, 4),
