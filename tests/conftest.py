@@ -12,6 +12,7 @@ import jax
 import jaxlib
 import jaxtyping
 import pytest
+import typechecker
 from jax._src.interpreters import mlir
 
 # A shell's background job is started with SIGINT ignored, and so would be the programs under test.
@@ -86,7 +87,7 @@ gc.set_threshold(50_000, 20, 100)
 
 # Shapes in annotations are checked at every call. The hook must be there before anything of the
 # package is imported; programs that the tests start run without it.
-jaxtyping.install_import_hook("kandle", "typechecker.check_arrays")
+typechecker.install()
 
 # The tests use the name of today's JAX; the package itself must not (`test_compat.py`).
 if not hasattr(jax, "enable_x64"):
