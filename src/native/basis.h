@@ -115,22 +115,23 @@ KANDLE_INLINE void evaluate_taps(const TapTable<T>& table, int degree, int order
   }
 }
 
-// SiLU and its derivatives up to the third, R = x s with s the logistic function of x.
+// SiLU and its derivatives up to the third, R = x s with s the logistic function of x. What is not
+// finite becomes NaN before anything is multiplied by it.
 template <class T, int L, int Orders>
 KANDLE_INLINE void silu_from_logistic(typename Simd<T, L>::Vec x, typename Simd<T, L>::Vec s,
                                       typename Simd<T, L>::Vec* out) {
   using Vec = typename Simd<T, L>::Vec;
-  const Vec poison = x - x;
-  out[0] = x * s + poison;
+  x += x - x;
+  out[0] = x * s;
   if constexpr (Orders > 1) {
-    const Vec q = s * (T(1) - s);  // s'
-    out[1] = s + x * q + poison;
+    const Vec rest = T(1) - s;
+    out[1] = out[0] * rest + s;
     if constexpr (Orders > 2) {
-      const Vec w = T(1) - T(2) * s, q1 = q * w;  // s''
-      out[2] = T(2) * q + x * q1 + poison;
+      const Vec q = s * rest, w = rest - s, q1 = q * w;  // s', 1 - 2 s and s''
+      out[2] = T(2) * q + x * q1;
       if constexpr (Orders > 3) {
         const Vec q2 = q1 * w - T(2) * q * q;  // s'''
-        out[3] = T(3) * q1 + x * q2 + poison;
+        out[3] = T(3) * q1 + x * q2;
       }
     }
   }

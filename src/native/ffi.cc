@@ -6,6 +6,7 @@
 #include <string>
 
 #include "active.h"
+#include "backward_tasks.h"
 #include "check.h"
 #include "kernel.h"
 #include "tasks.h"
@@ -42,9 +43,7 @@ ffi::Error jet_forward(ffi::ThreadPool pool, In x, In r, In c, In b, In bias, Ou
   a.y = check.result<T>("y", *y, models, {1 + a.first + a.second, a.n, a.n_out});
   if (!check.ok()) return check.error();
   const std::int64_t threads = thread_count(pool, layer_work(a));
-  const ForwardTasks<T> forward(a, threads);
-  return run_tasks(pool, threads, forward.tasks.count,
-                   [&](std::int64_t task) { forward.run(active<T>(), task); });
+  return run_layer<T>(pool, threads, [&] { return ForwardTasks<T>(a, threads); });
 }
 
 template <class T>
@@ -57,11 +56,8 @@ ffi::Error run_backward(ffi::ThreadPool& pool, In x, In r, In c, In b, In g,
   JetArgs<T> a = jet_args<T>(check, {x, r, c, b}, models, g, "g", spline, at);
   results.into(check, a, g, spline.grid + spline.degree);
   if (!check.ok()) return check.error();
-  const auto kernel = active<T>().jet_backward;
-  return share(pool, layer_work(a), a.models, a.n_in,
-               [&](std::int64_t model, std::int64_t begin, std::int64_t end) {
-                 kernel(a, model, begin, end);
-               });
+  const std::int64_t threads = thread_count(pool, layer_work(a));
+  return run_layer<T>(pool, threads, [&] { return BackwardTasks<T>(a, threads); });
 }
 
 template <class T>

@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 
+#include "active.h"
 #include "check.h"
 #include "kernel.h"
 #include "parallel.h"
@@ -19,16 +20,32 @@ namespace ffi = xla::ffi;
 using In = ffi::AnyBuffer;
 using Out = ffi::Result<ffi::AnyBuffer>;
 
-// Runs work(0) .. work(tasks - 1) on up to `threads` threads.
-template <class Work>
-ffi::Error run_tasks(ffi::ThreadPool& pool, std::int64_t threads, std::int64_t tasks,
-                     const Work& work) {
+// Runs something that may throw for want of memory.
+template <class Run>
+ffi::Error guarded(const Run& run) {
   try {
-    parallel(pool, threads, tasks, work);
+    run();
   } catch (const std::bad_alloc&) {
     return {ffi::ErrorCode::kResourceExhausted, "kandle: no memory for a layer's packed weights"};
   }
   return ffi::Error::Success();
+}
+
+// Runs work(0) .. work(tasks - 1) on up to `threads` threads.
+template <class Work>
+ffi::Error run_tasks(ffi::ThreadPool& pool, std::int64_t threads, std::int64_t tasks,
+                     const Work& work) {
+  return guarded([&] { parallel(pool, threads, tasks, work); });
+}
+
+// Runs the tasks of a layer, ForwardTasks or BackwardTasks, which `make` builds.
+template <class T, class Make>
+ffi::Error run_layer(ffi::ThreadPool& pool, std::int64_t threads, const Make& make) {
+  return guarded([&] {
+    const auto tasks = make();
+    parallel(pool, threads, tasks.count(),
+             [&](std::int64_t task) { tasks.run(active<T>(), task); });
+  });
 }
 
 // Threads that a call of this many (sample, edge) pairs is worth.

@@ -42,7 +42,8 @@ void dispatch(const JetArgs<T>& a, const Work& work) {
 template <class T>
 bool prefers_lookup(const JetArgs<T>& a) {
   if (a.spline.degree != 3) return false;
-  if (a.first > 0) return 1 < a.n_out && a.n_out <= 4;
+  if (a.n_out == 1) return false;  // narrow.h, without a table
+  if (a.first > 0) return a.n_out <= 4;
   if (a.n_out <= 8) return true;
   return cell_count(a.spline) <= kLanes<T> && a.n_out <= 128 && a.n_in * a.n_out <= 4096;
 }

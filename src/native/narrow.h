@@ -82,26 +82,37 @@ KANDLE_INLINE void gather_rows(const T* base, const std::int32_t* cells,
   }
 }
 
-// Adds lane l of in[t] to sums[cells[l]][t]. Lane l has the copy of the sums numbered l mod
-// `Copies`, so that points of one cell which follow each other do not wait for each other.
-template <class T, int L, int Copies, int Quarter = 0>
-KANDLE_INLINE void scatter_rows(typename Simd<T, L>::Vec* in, const std::int32_t* cells,
-                                std::int64_t copy, T* sums) {
-  using Four = Simd<T, 4>;
+// Turns four vectors so that the four numbers in[0 .. 3] of one lane follow each other: those of
+// lane l begin at out[turned_place(l)].
+template <class T, int L>
+KANDLE_INLINE void turn_rows(typename Simd<T, L>::Vec* in, T* out) {
   if constexpr (L >= 4) {
-    if constexpr (Quarter == 0) detail::turn_quarters<T, L>(in);
-    for (int j = 0; j < 4; ++j) {
-      T* row = sums + (j % Copies) * copy + 4 * static_cast<std::int64_t>(cells[4 * Quarter + j]);
-      Four::store(row, Four::load(row) + detail::quarter<T, L, Quarter>(in[j]));
-    }
-    if constexpr (4 * Quarter + 4 < L)
-      scatter_rows<T, L, Copies, Quarter + 1>(in, cells, copy, sums);
+    detail::turn_quarters<T, L>(in);
+    for (int j = 0; j < 4; ++j) Simd<T, L>::store(out + j * L, in[j]);
   } else {
-    for (int l = 0; l < L; ++l) {
-      T* row = sums + (l % Copies) * copy + 4 * static_cast<std::int64_t>(cells[l]);
-      for (int t = 0; t < 4; ++t) row[t] += in[t][l];
-    }
+    for (int l = 0; l < L; ++l)
+      for (int t = 0; t < 4; ++t) out[4 * l + t] = in[t][l];
   }
+}
+
+template <int L>
+constexpr int turned_place(int lane) {
+  return L >= 4 ? lane % 4 * L + lane / 4 * 4 : 4 * lane;
+}
+
+// Adds the turned rows of `count` lanes, a multiple of L, to sums[cells[l]]. Lane l has the copy of
+// the sums numbered l mod `Copies`, so that points of one cell which follow each other do not wait
+// for each other.
+template <class T, int L, int Copies>
+inline void add_rows(const T* rows, const std::int32_t* cells, std::int64_t count,
+                     std::int64_t copy, T* sums) {
+  using Four = Simd<T, 4>;
+  for (std::int64_t s = 0; s < count; s += L)
+#pragma GCC unroll 16
+    for (int l = 0; l < L; ++l) {
+      T* sum = sums + (l % Copies) * copy + 4 * static_cast<std::int64_t>(cells[s + l]);
+      Four::store(sum, Four::load(sum) + Four::load(rows + 4 * s + turned_place<L>(l)));
+    }
 }
 
 template <class T, int D, int S>
@@ -125,7 +136,11 @@ struct Narrow {
   struct Gathered {
     const T* rows;
     void load(const T* from) { rows = from; }
-    void at(const std::int32_t* cells, Vec* d) const { gather_rows<T, L>(rows, cells, d); }
+    void at(typename V::Index cell, Vec* d) const {
+      std::int32_t cells[L];
+      std::memcpy(cells, &cell, sizeof cells);
+      gather_rows<T, L>(rows, cells, d);
+    }
 
     static std::int64_t packed_size(std::int64_t n_cells) { return kRows * n_cells; }
     static void pack(const T* b, T c, std::int64_t m, std::int64_t n_cells, T* out) {
@@ -143,8 +158,8 @@ struct Narrow {
     using Edge = Coefficients<T, Wide>;
     Edge edge;
     void load(const T* from) { edge.template load<0>(from); }
-    void at(const std::int32_t* cells, Vec* d) const {
-      const auto places = Edge::places(cells);
+    void at(typename V::Index cell, Vec* d) const {
+      const auto places = __builtin_convertvector(cell, typename V::IntVec);
       for (int q = 0; q < kRows; ++q) d[q] = edge.at(q, places);
     }
 
@@ -168,7 +183,6 @@ struct Narrow {
   struct Point {
     Vec x[C];  // the point, and its other components in u
     Tabulated<T, L, Orders> at;
-    std::int32_t cells[L];
     Vec d[kRows];
 
     template <class Coefficients>
@@ -177,8 +191,7 @@ struct Narrow {
         : at(V::load(source), grid, residuals) {
       x[0] = V::load(source);
       for (int c = 1; c < C; ++c) x[c] = grid.inverse * V::load(source + c * kBlock);
-      std::memcpy(cells, &at.cell, sizeof cells);
-      coefficients.at(cells, d);
+      coefficients.at(at.cell, d);
     }
 
     Vec v() const { return at.v; }
@@ -199,9 +212,19 @@ struct Narrow {
   }
 
   void forward(std::int64_t model, Range samples, Range) const {
+#if KANDLE_AVX512
+    if (n_cells <= L) return forward<Held<false>>(model, samples);
+    if (n_cells <= 2 * L) return forward<Held<true>>(model, samples);
+#endif
+    forward<Gathered>(model, samples);
+  }
+
+  template <class Coefficients>
+  void forward(std::int64_t model, Range samples) const {
     const std::int64_t n = args.n, n_in = args.n_in;
-    T* w = scratch<T, 0>(n_in * size);
-    pack<Gathered>(model, 0, n_in, w);
+    const std::int64_t packed_size = Coefficients::packed_size(n_cells);
+    T* w = scratch<T, 0>(n_in * packed_size);
+    pack<Coefficients>(model, 0, n_in, w);
     const T *source = args.x.at(model), *r = args.r.at(model);
     const T bias = args.bias.at(model)[0];
     T* target = args.y + model * C * n;
@@ -214,10 +237,12 @@ struct Narrow {
       for (std::int64_t i = 0; i < n_in; ++i) {
         if (i % L == 0) load_group(source, start, count, i, n_in, columns);
         const auto& x = columns[i % L];
+        Coefficients coefficients;
+        coefficients.load(w + i * packed_size);
+        const Vec weight = V::splat(args.residual ? r[i] : T(0));
         for (std::int64_t s = 0; s < count; s += L) {
-          const Point<kOrders> p(&x[0][s], grid, args.residual, Gathered{w + i * size});
+          const Point<kOrders> p(&x[0][s], grid, args.residual, coefficients);
           const auto add = [&](int c, Vec value) { V::store(&y[c][s], V::load(&y[c][s]) + value); };
-          const Vec weight = V::splat(r[i]);
           add(0, polynomial<0>(p.d, weight, p));
           if constexpr (D > 0) {
             const Vec slope = polynomial<1>(p.d, weight, p);
@@ -259,6 +284,10 @@ struct Narrow {
     T* dx = want_x ? args.dx + model * C * n * n_in : nullptr;
     const Cells<T> grid = cell_grid;
     alignas(64) T columns[L][C][kBlock] = {}, g[C][kBlock] = {}, outs[L][C][kBlock];
+    // Moments wait here for their sums: the long chains of operations of one vector of points and
+    // the loads and stores of another would not fit the processor's window together.
+    alignas(64) T moment_rows[kRows * kBlock];
+    alignas(64) std::int32_t cells[kBlock];
     for (std::int64_t start = 0; start < n; start += kBlock) {
       const std::int64_t count = std::min(kBlock, n - start);
       // Past the end, a gradient of 0 at the point 0 adds nothing.
@@ -280,13 +309,16 @@ struct Narrow {
           if (want_w) {
             Vec moments[kRows];
             gradient.template add_moments<true>(p, moments, residual_sum);
-            scatter_rows<T, L, kCopies>(moments, p.cells, copy, cell_sums);
+            turn_rows<T, L>(moments, moment_rows + kRows * s);
+            std::memcpy(cells + s, &p.at.cell, sizeof p.at.cell);
           }
           if (want_x)
             gradient.input_gradients(p.d, V::splat(r[i]), p, [&](int c, Vec value) {
               V::store(&out[c][s], grid.inverse * value);
             });
         }
+        if (want_w)
+          add_rows<T, L, kCopies>(moment_rows, cells, round_up(count, L), copy, cell_sums);
         V::store(residual_sums + (i - begin) * L, residual_sum);
         if (want_x && (inner == L - 1 || i == end - 1))
           for (int c = 0; c < C; ++c)

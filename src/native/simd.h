@@ -18,8 +18,10 @@
 // size of a whole translation unit, does call some of these.
 #define KANDLE_INLINE [[gnu::always_inline]] inline
 
-#if defined(__AVX512F__) && KANDLE_VECTOR_BYTES == 64
+#if defined(__SSE2__)
 #include <immintrin.h>
+#endif
+#if defined(__AVX512F__) && KANDLE_VECTOR_BYTES == 64
 #define KANDLE_AVX512 1
 #else
 #define KANDLE_AVX512 0
@@ -62,6 +64,27 @@ struct Row<T, 1> {
 
 namespace detail {
 
+// x between -bound and bound. NaN stays NaN: the instructions return their second operand if one of
+// the two is NaN. Of a comparison and a choice the compiler would make two instructions.
+template <class T, int L>
+KANDLE_INLINE typename Simd<T, L>::Vec clamp(typename Simd<T, L>::Vec x, T bound) {
+  using Vec = typename Simd<T, L>::Vec;
+  const Vec top = Simd<T, L>::splat(bound), bottom = Simd<T, L>::splat(-bound);
+#if KANDLE_AVX512
+  if constexpr (sizeof(Vec) == 64 && sizeof(T) == 4)
+    return (Vec)_mm512_max_ps((__m512)bottom, _mm512_min_ps((__m512)top, (__m512)x));
+  if constexpr (sizeof(Vec) == 64 && sizeof(T) == 8)
+    return (Vec)_mm512_max_pd((__m512d)bottom, _mm512_min_pd((__m512d)top, (__m512d)x));
+#elif defined(__AVX__)
+  if constexpr (sizeof(Vec) == 32 && sizeof(T) == 4)
+    return (Vec)_mm256_max_ps((__m256)bottom, _mm256_min_ps((__m256)top, (__m256)x));
+  if constexpr (sizeof(Vec) == 32 && sizeof(T) == 8)
+    return (Vec)_mm256_max_pd((__m256d)bottom, _mm256_min_pd((__m256d)top, (__m256d)x));
+#endif
+  x = x > top ? top : x;
+  return x < bottom ? bottom : x;
+}
+
 // exp(x) = 2^n e^f with |f| <= ln(2)/2, for x clamped to the range of normal results.
 template <class T, int L>
 struct Reduced {
@@ -74,10 +97,7 @@ KANDLE_INLINE Reduced<T, L> reduce_exponent(typename Simd<T, L>::Vec x) {
   using S = Simd<T, L>;
   using Vec = typename S::Vec;
   constexpr bool single = sizeof(T) == 4;
-  constexpr T bound = single ? T(87) : T(708);
-  const Vec top = S::splat(bound), bottom = S::splat(-bound);
-  x = x > top ? top : x;
-  x = x < bottom ? bottom : x;
+  x = clamp<T, L>(x, single ? T(87) : T(708));
   // Adding 1.5 * 2^(mantissa bits) rounds to the nearest integer and leaves it in the low bits.
   constexpr T magic = single ? T(12582912.0) : T(6755399441055744.0);
   const Vec shifted = x * T(1.44269504088896340736) + magic;
@@ -114,6 +134,25 @@ KANDLE_INLINE typename Simd<T, L>::Vec exp_series(typename Simd<T, L>::Vec f) {
   return p;
 }
 
+// e^f on |f| <= ln(2)/2 by the polynomial of least relative error, 2e-9 in single and 3e-18 in
+// double precision, with one and two terms less than Taylor's.
+template <class T, int L>
+KANDLE_INLINE typename Simd<T, L>::Vec exp_polynomial(typename Simd<T, L>::Vec f) {
+  constexpr bool single = sizeof(T) == 4;
+  constexpr int degree = single ? 6 : 11;
+  constexpr double coefficients[2][12] = {
+      {1.00000000055460774, 1.00000003634472107, 0.499999920750887305, 0.166664200721253165,
+       0.0416682261892944906, 0.00837482405058938231, 0.00138368357424753056},
+      {0.999999999999999997, 1.00000000000000003, 0.50000000000000177, 0.166666666666661682,
+       0.041666666666492629, 0.0083333333335594518, 0.00138888889512612042, 0.000198412694324344383,
+       0.0000248014864812834982, 2.75576226520244885e-6, 2.76323082244525444e-7,
+       2.49942933457304636e-8}};
+  typename Simd<T, L>::Vec p = Simd<T, L>::splat(T(coefficients[!single][degree]));
+#pragma GCC unroll 16
+  for (int i = degree - 1; i >= 0; --i) p = p * f + T(coefficients[!single][i]);
+  return p;
+}
+
 // p 2^n for a normal p.
 template <class T, int L>
 KANDLE_INLINE typename Simd<T, L>::Vec scale_exponent(typename Simd<T, L>::Vec p,
@@ -132,7 +171,7 @@ KANDLE_INLINE typename Simd<T, L>::Vec scale_exponent(typename Simd<T, L>::Vec p
 template <class T, int L>
 KANDLE_INLINE typename Simd<T, L>::Vec exp(typename Simd<T, L>::Vec x) {
   const detail::Reduced<T, L> r = detail::reduce_exponent<T, L>(x);
-  return detail::scale_exponent<T, L>(detail::exp_series<T, L, 0>(r.f), r.exponent);
+  return detail::scale_exponent<T, L>(detail::exp_polynomial<T, L>(r.f), r.exponent);
 }
 
 // exp(x) - 1, to the last places near zero too.

@@ -50,6 +50,8 @@ struct ForwardTasks {
         over_outputs(args.n < kFewRows && args.n_out >= kManyOutputs),
         tasks(args.models, over_outputs ? (args.n_out + kUnit - 1) / kUnit : args.n, threads) {}
 
+  std::int64_t count() const { return tasks.count; }
+
   void run(const Kernels<T>& kernels, std::int64_t task) const {
     const Range range = tasks.range(task);
     const Range samples = over_outputs ? Range{0, args.n} : range;

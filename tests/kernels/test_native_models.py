@@ -121,3 +121,29 @@ def test_no_models_at_all_give_empty_results():
     assert [g.shape for g in gradients] == [a.shape for a in arguments]
     shared = jax.vmap(layer, (None, 0, 0, 0, 0))(example(4)[0][0], *arguments[1:])
     assert shared.shape == (0, N, 4)
+
+
+@pytest.mark.parametrize("n_out", [1, 4, 20])
+@pytest.mark.parametrize("models", [1, 2, 9])
+def test_gradients_summed_in_chunks_of_samples_are_those_of_all_samples(models, n_out):
+    """Layers with short rows and many samples are cut into chunks of samples."""
+    rng = np.random.default_rng(models)
+    rows = 1501  # chunks of different length
+    shapes = [(n_out, N_IN), (n_out, N_IN), (n_out, N_IN, BASIS.n_basis), (n_out,)]
+    weights = [rng.uniform(-1, 1, (models, *shape)).astype(np.float32) for shape in shapes]
+    x = rng.uniform(-1.2, 1.2, (rows, N_IN)).astype(np.float32)
+    g = rng.normal(size=(rows, n_out)).astype(np.float32)
+
+    def gradients(backend, x, *weights):
+        options = {"basis": BASIS, "residual": jax.nn.silu, "backend": backend}
+        f = functools.partial(kernels.layer, **options)
+        return jax.vjp(f, x, *weights)[1](g.astype(x.dtype))
+
+    run = jax.jit(jax.vmap(functools.partial(gradients, "native"), (None, 0, 0, 0, 0)))
+    got = run(x, *weights)
+    with jax.enable_x64(True):
+        exact = jax.jit(jax.vmap(functools.partial(gradients, "dense"), (None, 0, 0, 0, 0)))
+        wanted = exact(*(np.asarray(a, np.float64) for a in (x, *weights)))
+    for found, reference in zip(got, wanted, strict=True):
+        scale = np.abs(reference).max()
+        np.testing.assert_allclose(found, reference, rtol=0, atol=3e-5 * scale)
