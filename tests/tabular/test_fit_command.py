@@ -194,7 +194,18 @@ def test_ridge_is_least_squares_where_nothing_speaks_for_a_penalty():
             ["--target", "y"],
             "row 3 is missing. `kandle fit --missing impute`",
         ),
+        (
+            ("y", 2, None),
+            ["--target", "y", "--missing", "impute"],
+            "Target 'y', row 3 is missing. Leave out rows without a target",
+        ),
+        (
+            "a b y\n" + "1 2 3\n" * 20,
+            ["--target", "y"],
+            "The table has one column, 'a b y': its columns are separated by something other",
+        ),
         ("few", ["--target", "y"], "has 5 rows"),
+        ("a,y\n1,2\n", ["--target", "y"], "has 1 row."),
         ("empty", ["--target", "y"], "empty"),
         ("a,y,a\n1,2,3\n4,5,6\n", ["--target", "y"], "Column 'a' occurs more than once in"),
         ("y\n1\n2\n", ["--target", "y"], "nothing to predict y from: its only columns are 'y'"),
@@ -430,6 +441,39 @@ def test_classification_with_text_missing_values_and_semicolons(flowers, tmp_pat
     assert list(predicted) == ["class", "p(high)", "p(low)"]
     assert predicted["class"][0] == "high"
     np.testing.assert_allclose(predicted[["p(high)", "p(low)"]].sum(axis=1), 1)
+
+
+def test_a_missing_category_is_an_error_unless_it_is_imputed(flowers, tmp_path, capsys):
+    frame = pd.read_csv(flowers, sep=";").fillna({"a": 0.0})
+    frame.loc[7, "color"] = np.nan
+    data, out = tmp_path / "d.csv", tmp_path / "m.safetensors"
+    frame.to_csv(data, index=False)
+    command = ["fit", str(data), "--target", "kind", "--categorical", *FAST, "--out", str(out)]
+    assert main(command) == 2
+    error = "Column 'color', row 8 is missing. With `kandle fit --missing impute` it counts as none"
+    assert error in capsys.readouterr().err
+    assert main([*command, "--missing", "impute"]) == 0
+    row = pd.DataFrame({"a": [0.1], "color": [None]})
+    encoder = load_fitted(out).encoder
+    assert encoder is not None
+    np.testing.assert_array_equal(encoder.apply(row), [[0.1, 0.0, 0.0]])
+
+
+def test_names_with_commas_are_quoted_among_others(table, tmp_path, capsys):
+    pd.read_csv(table).rename(columns={"a": "a, m"}).to_csv(table, index=False)
+    out = tmp_path / "m.safetensors"
+    command = ["fit", str(table), "--target", "y", *FAST, "--out", str(out)]
+    assert main([*command, "--inputs", '"a, m", b']) == 0
+    assert load_fitted(out).inputs.columns == ("a, m", "b")
+
+
+def test_a_decay_that_leaves_a_constant_is_said(table, tmp_path, capsys):
+    command = ["fit", str(table), "--target", "y", *FAST, "--no-early-stopping"]
+    command += ["--out", str(tmp_path / "m.safetensors"), "--weight-decay"]
+    assert main([*command, "10"]) == 0
+    assert "hardly vary: --weight-decay 10 may be too large" in capsys.readouterr().out
+    assert main([*command, "1e-3"]) == 0
+    assert "hardly vary" not in capsys.readouterr().out
 
 
 def test_the_task_can_be_given(table, tmp_path, capsys):

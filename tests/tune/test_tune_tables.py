@@ -180,3 +180,10 @@ def test_without_time_the_settings_stay_as_they_are():
     tuned = tune_table(data, seconds=1e-9, base=base, **CHOICES)
     assert not tuned.complete
     assert [ranked.settings for ranked in tuned.ranked] == [base]
+
+
+@pytest.mark.parametrize("budget", ["soon", "5", "-1s"])
+def test_a_budget_that_is_no_time_is_refused_by_its_option(budget, capsys):
+    assert main(["tune", "d.csv", "--target", "y", f"--budget={budget}"]) == 2
+    error = "--budget must be a time such as 90s, 5min or 1h for DATA"
+    assert error in capsys.readouterr().err

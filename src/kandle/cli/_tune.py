@@ -82,9 +82,13 @@ def run_table(arguments: argparse.Namespace) -> int:
 
     if arguments.seeds is not None:
         raise UserError("--seeds is for --problem: a table is searched by cross-validation.")
-    budget = parse_budget("5min" if arguments.budget is None else arguments.budget)
-    if budget.seconds is None:
-        raise must("--budget", "a time such as 90s, 5min or 1h for DATA", arguments.budget)
+    try:
+        seconds = parse_budget(arguments.budget or "5min").seconds
+    except UserError:
+        seconds = None
+    if seconds is None:
+        requirement = "a time such as 90s, 5min or 1h for DATA"
+        raise must("--budget", requirement, arguments.budget)
     given = {"steps": arguments.steps, "learning_rate": arguments.rate}
     base = FitSettings.checked({k: v for k, v in given.items() if v is not None}, OPTIONS)
     frame, name = read_data(arguments), Path(arguments.data).stem
@@ -99,7 +103,7 @@ def run_table(arguments: argparse.Namespace) -> int:
     with progress("tune", "seconds") as report:
         tuned = tune_table(
             data,
-            seconds=budget.seconds,
+            seconds=seconds,
             base=base,
             layers=LAYERS if arguments.layers is None else [arguments.layers],
             grids=GRIDS if arguments.grid is None else [arguments.grid],

@@ -26,6 +26,7 @@ _ABOUT_DATES = (
     "Replace dates by numbers, such as days, months or weekdays, or leave the column out of the "
     "inputs (`kandle fit --inputs`)."
 )
+_ABOUT_MISSING = "`kandle fit --missing impute` replaces missing numbers by the median."
 
 
 def read_frame(
@@ -88,6 +89,11 @@ def check_columns(frame: "pd.DataFrame", columns: Iterable[str]) -> None:
         raise UserError(f"The table has no rows, only columns: {listed(known)}.")
     count = collections.Counter(known)
     for name in columns:
+        if name not in count and len(known) == 1 and name in re.split(r"\W+", known[0]):
+            raise UserError(
+                f"The table has one column, {known[0]!r}: its columns are separated by something "
+                "other than commas, semicolons, tabs or bars. --separator says by what."
+            )
         if name not in count:
             raise unknown("column", name, known if len(known) <= 20 else [*known[:20], "…"])
         if count[name] > 1:
@@ -128,12 +134,8 @@ def column_numbers(
         return values
     row = int(bad[0])
     cell, shown_row = series.iloc[row], first_row + row + 1
-    more = f" (and {bad.size - 1} more of its rows)" if bad.size > 1 else ""
     if missing[row]:
-        raise UserError(
-            f"Column {name!r}, row {shown_row} is missing{more}. "
-            "`kandle fit --missing impute` replaces missing numbers by the median."
-        )
+        check_present(series, f"Column {name!r}", first_row=first_row)
     shown = repr(cell) if isinstance(cell, str) else cell
     hint = ""
     if isinstance(cell, str):
@@ -142,8 +144,23 @@ def column_numbers(
             f" {_ABOUT_DATES if is_date else '`kandle fit --categorical` encodes columns of text.'}"
         )
     raise UserError(
-        f"Column {name!r}, row {shown_row} is {shown}, which is not a finite number{more}.{hint}"
+        f"Column {name!r}, row {shown_row} is {shown}, which is not a finite number{_more(bad)}."
+        f"{hint}"
     )
+
+
+def check_present(
+    series: "pd.Series", what: str, advice: str = _ABOUT_MISSING, first_row: int = 0
+) -> None:
+    """No value of a column may be missing; an error calls it `what` and ends with the advice."""
+    missing = np.flatnonzero(series.isna())
+    if missing.size:
+        row, more = first_row + missing[0] + 1, _more(missing)
+        raise UserError(f"{what}, row {row} is missing{more}. {advice}")
+
+
+def _more(rows: np.ndarray) -> str:
+    return f" (and {rows.size - 1} more of its rows)" if rows.size > 1 else ""
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:
