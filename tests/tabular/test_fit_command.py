@@ -521,7 +521,37 @@ def test_a_large_parquet_file_is_read_by_row_groups(tmp_path, capsys, monkeypatc
     frame.loc[4000, "b"] = np.nan
     frame.to_parquet(data, row_group_size=1500)
     assert main(command) == 2
-    assert "Column 'b', row 4001 is missing" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "Column 'b', row 4001 is missing. A file that is read by row groups must have" in error
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({}, ["--inputs", "a,y"], "Column 'y' is a target and cannot be an input as well"),
+        (
+            {"a": "red"},
+            [],
+            "Column 'a', row 1 is 'red', which is not a finite number",
+        ),
+        ({"y": None}, [], "Target 'y', row 2001 is missing. Leave out rows without a target"),
+        ({"y": 1.5}, [], "Target 'y' is constant in the training rows"),
+    ],
+    ids=["both", "text", "missing", "constant"],
+)
+def test_bad_rows_of_a_large_parquet_file(change, options, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("kandle.tabular._stream.STREAMED_CELLS", 1000)
+    a = np.random.default_rng(0).uniform(-1, 1, 3000)
+    frame = pd.DataFrame({"a": a, "b": a**2, "y": np.where(a > 0, "high", "low")})
+    frame = frame.assign(**{k: v for k, v in change.items() if v is not None})
+    if change.get("y", "") is None:
+        frame.loc[2000, "y"] = None
+    data, out = tmp_path / "d.parquet", tmp_path / "m.safetensors"
+    frame.to_parquet(data, row_group_size=1500)
+    command = ["fit", str(data), "--target", "y", *FAST, *options, "--out", str(out)]
+    assert main(command) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_columns_by_the_thousand_are_read_in_linear_time(tmp_path):

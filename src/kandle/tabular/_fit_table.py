@@ -14,7 +14,7 @@ from kandle.problems._sampling import permutation
 from kandle.tabular import _baselines
 from kandle.tabular._encode import Column, Encoder
 from kandle.tabular._fit import Outcome, Report, fit_rows
-from kandle.tabular._read import unnamed
+from kandle.tabular._read import check_apart, unnamed
 from kandle.tabular._rows import LEAST_ROWS, Block, InMemory, merge_equal_rows
 from kandle.tabular._saved import Fitted, describe_scheme
 from kandle.tabular._scaler import IGNORED, Scaler, in_float32, varying
@@ -114,8 +114,7 @@ def fit_table(
         report: called on the way.
     """
     inputs = default_inputs(frame, target, name) if inputs is None else list(inputs)
-    if both := set(inputs) & set(target):
-        raise UserError(f"Column {min(both)!r} is a target and cannot be an input as well.")
+    check_apart(inputs, target)
     chosen = Task.of(frame, target, task)
     train, test = split(len(frame), settings.seed, test_fraction, name)
     encoder = Encoder.of(frame.iloc[train], inputs, categorical, impute)

@@ -26,6 +26,7 @@ _ABOUT_DATES = (
     "Replace dates by numbers, such as days, months or weekdays, or leave the column out of the "
     "inputs (`kandle fit --inputs`)."
 )
+_ABOUT_TEXT = "`kandle fit --categorical` encodes columns of text."
 _ABOUT_MISSING = "`kandle fit --missing impute` replaces missing numbers by the median."
 
 
@@ -100,10 +101,16 @@ def check_columns(frame: "pd.DataFrame", columns: Iterable[str]) -> None:
             raise UserError(f"Column {name!r} occurs more than once.")
 
 
-def numbers(frame: "pd.DataFrame", columns: Sequence[str], first_row: int = 0) -> np.ndarray:
+def numbers(
+    frame: "pd.DataFrame",
+    columns: Sequence[str],
+    first_row: int = 0,
+    advice: str | None = None,
+) -> np.ndarray:
     """The named columns as float64 (rows, columns), every one of them finite.
 
-    Rows are counted from 1, the header not included; `first_row` come before these.
+    Rows are counted from 1, the header not included; `first_row` come before these. An error ends
+    with `advice`, or, without it, with the option of `kandle fit` that helps.
     """
     check_columns(frame, columns)
     chosen = frame.loc[:, list(columns)]
@@ -111,13 +118,21 @@ def numbers(frame: "pd.DataFrame", columns: Sequence[str], first_row: int = 0) -
         values = chosen.to_numpy(np.float64)
         if np.isfinite(values).all():
             return values
-    return np.stack([column_numbers(chosen[n], n, first_row=first_row) for n in columns], axis=-1)
+    rest = {"first_row": first_row, "advice": advice}
+    return np.stack([column_numbers(chosen[n], n, **rest) for n in columns], axis=-1)
 
 
 def column_numbers(
-    series: "pd.Series", name: str, fill: float | None = None, first_row: int = 0
+    series: "pd.Series",
+    name: str,
+    fill: float | None = None,
+    first_row: int = 0,
+    advice: str | None = None,
 ) -> np.ndarray:
-    """A column as float64, finite; `fill` replaces missing values, which are an error without."""
+    """A column as float64, finite; `fill` replaces missing values, which are an error without.
+
+    `first_row` and `advice` are those of `numbers`.
+    """
     import pandas as pd
 
     if series.dtype.kind in "mMc":  # pandas would count a date's nanoseconds
@@ -135,18 +150,21 @@ def column_numbers(
     row = int(bad[0])
     cell, shown_row = series.iloc[row], first_row + row + 1
     if missing[row]:
-        check_present(series, f"Column {name!r}", first_row=first_row)
+        check_present(series, f"Column {name!r}", advice or _ABOUT_MISSING, first_row)
     shown = repr(cell) if isinstance(cell, str) else cell
-    hint = ""
-    if isinstance(cell, str):
-        is_date = _DATE.search(cell) is not None
-        hint = (
-            f" {_ABOUT_DATES if is_date else '`kandle fit --categorical` encodes columns of text.'}"
-        )
+    if advice is None:
+        is_date = isinstance(cell, str) and _DATE.search(cell) is not None
+        advice = _ABOUT_DATES if is_date else _ABOUT_TEXT if isinstance(cell, str) else ""
     raise UserError(
-        f"Column {name!r}, row {shown_row} is {shown}, which is not a finite number{_more(bad)}."
-        f"{hint}"
+        f"Column {name!r}, row {shown_row} is {shown}, which is not a finite number{_more(bad)}. "
+        f"{advice}".rstrip()
     )
+
+
+def check_apart(inputs: Iterable[str], target: Iterable[str]) -> None:
+    """No column may be both."""
+    if both := set(inputs) & set(target):
+        raise UserError(f"Column {min(both)!r} is a target and cannot be an input as well.")
 
 
 def check_present(

@@ -17,7 +17,7 @@ TASKS = ("auto", "regression", "classification")
 # Whole numbers of so few distinct values are taken for classes.
 _FEW = 10
 
-_ABOUT_MISSING = "Leave out rows without a target: `--missing impute` is for inputs."
+ABOUT_TARGETS = "Leave out rows without a target: `--missing impute` is for inputs."
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Task:
         target = tuple(target)
         check_columns(frame, target)
         for name in target:
-            check_present(frame[name], f"Target {name!r}", _ABOUT_MISSING)
+            check_present(frame[name], f"Target {name!r}", ABOUT_TARGETS)
         reason = ""
         if task == "auto":
             task, reason = _assumed(frame, target)
