@@ -1,6 +1,7 @@
 """Tables are searched by the error on rows held out of the training rows, and on no others."""
 
 import dataclasses
+import types
 
 import jax
 import numpy as np
@@ -171,6 +172,24 @@ def test_without_time_there_is_still_an_answer():
     assert len(tuned.nested) == 1
     with pytest.raises(UserError, match="Tuning needs at least 20 training rows"):
         tune_table(TableData(data.x[:10], data.y[:10]), base=TINY)
+
+
+@pytest.mark.parametrize("seconds", [30.0, 61.5])
+def test_no_fit_is_begun_that_would_end_too_late(seconds, monkeypatch):
+    now = [0.0]
+
+    def evaluate(*_):
+        now[0] += 1.0
+        return 1.0, 0.0
+
+    monkeypatch.setattr("kandle.tune._tables._evaluate", evaluate)
+    clock = types.SimpleNamespace(perf_counter=lambda: now[0])
+    monkeypatch.setattr("kandle.tune._tables.time", clock)
+    data = TableData(np.random.default_rng(0).uniform(size=(60, 2)), np.ones((60, 1)))
+    tuned = tune_table(data, seconds=seconds)
+    assert not tuned.complete
+    assert len(tuned.nested) == 3
+    assert seconds - 5 < now[0] <= seconds
 
 
 def test_without_time_the_settings_stay_as_they_are():
