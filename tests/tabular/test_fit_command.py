@@ -459,6 +459,22 @@ def test_a_missing_category_is_an_error_unless_it_is_imputed(flowers, tmp_path, 
     np.testing.assert_array_equal(encoder.apply(row), [[0.1, 0.0, 0.0]])
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_a_file_that_is_not_in_utf_8(encoding, table, tmp_path, capsys):
+    table.write_text("größe,y\n" + "1,2\n" * 20, encoding=encoding)
+    out = tmp_path / "m.safetensors"
+    assert main(["fit", str(table), "--target", "y", "--out", str(out)]) == 2
+    assert "it is not in UTF-8. Save it in that encoding" in capsys.readouterr().err
+
+
+def test_dates_are_no_classes(tmp_path, capsys):
+    frame = pd.DataFrame({"a": range(40), "y": pd.to_datetime(["2020-01-01", "2021-01-01"] * 20)})
+    frame.to_parquet(tmp_path / "d.parquet")
+    command = ["fit", str(tmp_path / "d.parquet"), "--target", "y", *FAST]
+    assert main([*command, "--out", str(tmp_path / "m.safetensors")]) == 2
+    assert "Column 'y', row 1 must be a real number" in capsys.readouterr().err
+
+
 def test_names_with_commas_are_quoted_among_others(table, tmp_path, capsys):
     pd.read_csv(table).rename(columns={"a": "a, m"}).to_csv(table, index=False)
     out = tmp_path / "m.safetensors"
@@ -482,6 +498,12 @@ def test_the_task_can_be_given(table, tmp_path, capsys):
     command = ["fit", str(table), "--target", "y", *FAST, "--out", str(tmp_path / "m.safetensors")]
     assert main(command) == 0
     assert "classification, assumed because y has 2 distinct whole" in capsys.readouterr().out
+    frame.assign(y=frame["y"].astype(float)).to_csv(table, index=False)
+    assert main(command) == 0
+    assert "classification, assumed because y has 2 distinct whole" in capsys.readouterr().out
+    frame.assign(y=frame["y"] + 0.5).to_csv(table, index=False)
+    assert main([*command, "--steps", "10"]) == 0
+    assert "regression, assumed because y is a number of 2 distinct" in capsys.readouterr().out
     assert main([*command, "--task", "regression", "--no-early-stopping"]) == 0
     shown = capsys.readouterr().out
     assert "assumed" not in shown

@@ -66,6 +66,11 @@ def read_frame(
         raise UserError(f"File {str(path)!r} is empty.") from None
     except UserError:
         raise
+    except UnicodeDecodeError:
+        raise UserError(
+            f"File {str(path)!r} cannot be read as a table: it is not in UTF-8. Save it in that "
+            "encoding."
+        ) from None
     except unreadable as error:  # what pandas or Arrow cannot parse
         reason = str(error).strip().replace("\n", " ")
         if not isinstance(error, ValueError):  # its text alone would say little

@@ -104,7 +104,9 @@ def _assumed(frame: "pd.DataFrame", target: tuple[str, ...]) -> tuple[str, str]:
         return "classification", f"{name} is text of {distinct:,} distinct values"
     if series.dtype.kind == "b":
         return "classification", f"{name} is true or false"
-    if series.dtype.kind in "iu" and 2 <= distinct <= min(_FEW, len(series) // 5):
+    kind = series.dtype.kind
+    is_whole = kind in "iu" or (kind == "f" and (series % 1 == 0).all())
+    if is_whole and 2 <= distinct <= min(_FEW, len(series) // 5):
         return "classification", f"{name} has {distinct} distinct whole numbers"
     return "regression", f"{name} is a number of {distinct:,} distinct values"
 
