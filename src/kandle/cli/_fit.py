@@ -1,6 +1,7 @@
 """`kandle fit`: train a network on a table."""
 
 import argparse
+import csv
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -169,8 +170,13 @@ def data_options(arguments: argparse.Namespace, known: Sequence[str]) -> dict[st
 
 
 def columns(text: str, known: Iterable[str]) -> list[str]:
-    """One column, whose name may contain commas, or several with commas between."""
-    return [text] if text in known else [name.strip() for name in text.split(",")]
+    """One column, whose name may contain commas, or several with commas between.
+
+    Among several, a name with a comma is put into quotation marks, as in a CSV file.
+    """
+    if text in known:
+        return [text]
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
 
 
 def separator(text: str | None) -> str | None:
@@ -342,6 +348,11 @@ def show(found: "TableFit", settings: "FitSettings") -> None:
     if found.beyond:
         lie = "lies" if found.beyond == 1 else "lie"
         print(f"{found.beyond} of the test rows {lie} outside the range of the training rows")
+    if found.hardly_varies and settings.weight_decay > 0:
+        print(
+            f"the predictions hardly vary: --weight-decay {settings.weight_decay:g} may be too "
+            "large"
+        )
     print()
     show_scores(found)
 

@@ -46,7 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     x = inputs(fitted, frame, arguments)
     predictions = predict(fitted, x)
     write_whole(out, predictions.to_csv(index=False))
-    print(f"wrote {len(predictions)} predictions to {out}")
+    count = "1 prediction" if len(predictions) == 1 else f"{len(predictions)} predictions"
+    print(f"wrote {count} to {out}")
     if beyond := fitted.beyond(x):
         rows = "1 row lies" if beyond == 1 else f"{beyond} rows lie"
         print(

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import sys
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from kandle.bases import BSpline
 from kandle.nn import KAN
 from kandle.tabular._average import separate
 from kandle.tabular._fit import Outcome, Report, fit_rows
+from kandle.tabular._read import is_text
 from kandle.tabular._rows import Block, InMemory, merge_equal_rows
 from kandle.tabular._saved import (
     Fitted,
@@ -26,8 +28,9 @@ from kandle.tabular._saved import (
     restored,
     save_fitted,
 )
-from kandle.tabular._scaler import IGNORED, Scaler, in_float32
+from kandle.tabular._scaler import CONSTANT, IGNORED, Scaler, in_float32
 from kandle.tabular._settings import FitSettings, with_recipe
+from kandle.tabular._task import is_numeric_text
 
 # Parameters that scikit-learn calls otherwise than `FitSettings`.
 _NAMES = {"steps": "max_iter", "patience": "n_iter_no_change", "networks": "n_networks"}
@@ -161,8 +164,9 @@ class KANEstimator(BaseEstimator):
             inputs, target = self.fitted_.inputs, self.fitted_.target
         else:
             # Rows of a later call may have other values in a column that is constant in these.
-            flat = 1.0 if one_pass or self.warm_start else IGNORED
-            inputs, target = self._input_scaler(x, flat), self._target_scaler(y, weight)
+            continued = one_pass or self.warm_start
+            inputs = self._input_scaler(x, 1.0 if continued else IGNORED)
+            target = self._target_scaler(y, weight, 1.0 if continued else CONSTANT)
         block = Block(in_float32(inputs.apply(x)), self._targets(y, target), weight)
         loss = "classes" if target is None else "values"
         outcome = fit_rows(
@@ -176,7 +180,7 @@ class KANEstimator(BaseEstimator):
         )
         return outcome, inputs, target
 
-    def _set(self, outcome: Outcome, fitted: Fitted, one_pass: bool) -> Self:
+    def _set(self, outcome: Outcome, fitted: Fitted, X: np.ndarray, one_pass: bool) -> Self:
         before = self.n_iter_ if one_pass and hasattr(self, "fitted_") else 0
         curve = self.loss_curve_ if before else []
         self.fitted_ = fitted
@@ -186,6 +190,12 @@ class KANEstimator(BaseEstimator):
         self.loss_curve_ = [*curve, *outcome.loss_curve.tolist()]
         self.validation_scores_ = outcome.validation_scores.tolist()
         self.smoothness_ = outcome.smoothness
+        decay = float(self.weight_decay)
+        if decay > 0 and not one_pass and fitted.hardly_varies(fitted.inputs.apply(X)):
+            warnings.warn(
+                f"The predictions hardly vary: 'weight_decay' {decay:g} may be too large.",
+                stacklevel=4,  # at the call of fit
+            )
         return self
 
     def _goes_on(self) -> bool:
@@ -230,13 +240,27 @@ class KANEstimator(BaseEstimator):
     def _checked(self, X: Any) -> np.ndarray:
         """Inputs to predict from."""
         check_is_fitted(self)
+        check_numbers(X)
         return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
 
-    def _target_scaler(self, y: np.ndarray, weight: np.ndarray) -> Scaler | None:
+    def _target_scaler(self, y: np.ndarray, weight: np.ndarray, flat: float) -> Scaler | None:
         raise NotImplementedError
 
     def _targets(self, y: np.ndarray, target: Scaler | None) -> np.ndarray:
         raise NotImplementedError
+
+
+def check_numbers(X: Any) -> None:
+    """A column of text in a frame is an error that names it."""
+    if not hasattr(X, "columns") or not hasattr(X, "iloc"):
+        return
+    for place, name in enumerate(X.columns):
+        series = X.iloc[:, place]
+        if is_text(series) and not is_numeric_text(series):
+            raise UserError(
+                f"Column {name!r} of X is text, such as {series.iloc[0]!r}, and no number. Encode "
+                "it first, for example by scikit-learn's OneHotEncoder in a ColumnTransformer."
+            )
 
 
 def _is_default(name: str, value: Any) -> bool:

@@ -1,5 +1,7 @@
 """Classification with scikit-learn's interface."""
 
+import numbers
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -9,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from kandle._errors import UserError, must
-from kandle.tabular._base import KANEstimator
+from kandle.tabular._base import KANEstimator, check_numbers
 from kandle.tabular._saved import Fitted
 from kandle.tabular._scaler import Scaler
 from kandle.tabular._settings import FitSettings, plain_number
@@ -110,7 +112,9 @@ class KANClassifier(ClassifierMixin, KANEstimator):
         one_pass: bool = False,
         classes: Any = None,
     ) -> Self:
+        check_numbers(X)
         X, y = validate_data(self, X, y, reset=not goes_on, dtype=np.float64)
+        _check_one_type(y)
         check_classification_targets(y)
         if not goes_on:
             known = np.unique(y if classes is None else classes)
@@ -129,11 +133,12 @@ class KANClassifier(ClassifierMixin, KANEstimator):
             )
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if self.class_weight is not None:
+            _check_class_weight(self.class_weight)
             weight = weight * compute_sample_weight(self.class_weight, y)
         chosen = np.searchsorted(self.classes_, y)[:, None].astype(np.float64)
         outcome, inputs, _ = self._train(X, chosen, weight, goes_on, one_pass)
         fitted = Fitted(outcome.model, inputs, classes=_labels(self.classes_))
-        return self._set(outcome, fitted, one_pass)
+        return self._set(outcome, fitted, X, one_pass)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of every class: (N, n_classes)."""
@@ -145,7 +150,7 @@ class KANClassifier(ClassifierMixin, KANEstimator):
         chosen = self.predict_proba(X).argmax(axis=1)
         return self.classes_[chosen]
 
-    def _target_scaler(self, y: np.ndarray, weight: np.ndarray) -> None:
+    def _target_scaler(self, y: np.ndarray, weight: np.ndarray, flat: float) -> None:
         return None
 
     def _targets(self, y: np.ndarray, target: Scaler | None) -> np.ndarray:
@@ -158,6 +163,23 @@ class KANClassifier(ClassifierMixin, KANEstimator):
     def _restore(self, fitted: Fitted) -> None:
         super()._restore(fitted)
         self.classes_ = np.asarray(fitted.classes, dtype=fitted.extra["dtype"])
+
+
+def _check_one_type(y: np.ndarray) -> None:
+    """Classes are sorted, which text and numbers together cannot be."""
+    types = {type(label).__name__ for label in y} if y.dtype.kind == "O" else set()
+    if len(types) > 1 and types - {"int", "float", "bool"}:
+        raise must("'y' of KANClassifier", "classes of one type", ", ".join(sorted(types)))
+
+
+def _check_class_weight(given: Any) -> None:
+    if isinstance(given, Mapping):
+        for label, weight in given.items():
+            if not (isinstance(weight, numbers.Real) and 0 <= float(weight) < np.inf):
+                raise must(f"'class_weight' of {label!r}", "a finite number of at least 0", weight)
+    elif not (isinstance(given, str) and given == "balanced"):
+        requirement = "None, 'balanced' or a mapping of classes to weights"
+        raise must("'class_weight'", requirement, given)
 
 
 def _labels(classes: np.ndarray) -> list:

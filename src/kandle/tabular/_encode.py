@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kandle._errors import UserError
-from kandle.tabular._read import check_columns, column_numbers, is_text
+from kandle.tabular._read import check_columns, check_present, column_numbers, is_text
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_ABOUT_CATEGORIES = "With `kandle fit --missing impute` it counts as none of the categories."
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,8 @@ class Column:
     Args:
         name: of the column.
         categories: its values, each of which becomes a column of zeros and ones; None for numbers.
-        fill: what replaces a missing number; None makes missing values an error.
+        fill: what replaces a missing number, or any number if a missing category is none of those
+            known; None makes missing values an error.
     """
 
     name: str
@@ -35,9 +38,11 @@ class Column:
         return [f"{self.name}={category}" for category in self.categories]
 
     def apply(self, series: "pd.Series") -> np.ndarray:
-        """(N, columns that it becomes); an unknown or missing category is all zeros."""
+        """(N, columns that it becomes); an unknown or imputed category is all zeros."""
         if self.categories is None:
             return column_numbers(series, self.name, self.fill)[:, None]
+        if self.fill is None:
+            check_present(series, f"Column {self.name!r}", _ABOUT_CATEGORIES)
         return (_text(series)[:, None] == np.asarray(self.categories, object)).astype(np.float64)
 
 
@@ -65,7 +70,8 @@ class Encoder:
             frame: training rows.
             inputs: names of the columns.
             categorical: those to encode; None is all columns of text.
-            impute: whether missing numbers are replaced by the median of their column.
+            impute: whether missing numbers are replaced by the median of their column, and missing
+                categories are none of those known.
         """
         check_columns(frame, inputs)
         chosen = None if categorical is None else set(categorical)
@@ -75,7 +81,8 @@ class Encoder:
         for name in inputs:
             series = frame[name]
             if is_text(series) if chosen is None else name in chosen:
-                columns.append(Column(name, tuple(sorted(set(_text(series)) - {None}))))
+                known = tuple(sorted(set(_text(series)) - {None}))
+                columns.append(Column(name, known, fill=0.0 if impute else None))
             else:
                 columns.append(Column(name, fill=_median(series, name) if impute else None))
         return cls(tuple(columns))

@@ -12,10 +12,12 @@ from kandle._errors import UserError
 from kandle.nn import KAN
 from kandle.nn._refine import finer
 from kandle.tabular._compilation import cached_compilation
+from kandle.tabular._least_squares import LeastSquaresTraining
 from kandle.tabular._loop import State
+from kandle.tabular._outcome import Outcome, Report
 from kandle.tabular._rows import Block, InMemory, RowSource
 from kandle.tabular._settings import FitSettings
-from kandle.tabular._training import LeastSquaresTraining, Outcome, Report, Training
+from kandle.tabular._training import Training
 
 __all__ = ["Outcome", "Report", "fit_classes", "fit_rows", "fit_values"]
 

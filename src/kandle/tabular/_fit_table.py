@@ -14,7 +14,7 @@ from kandle.problems._sampling import permutation
 from kandle.tabular import _baselines
 from kandle.tabular._encode import Column, Encoder
 from kandle.tabular._fit import Outcome, Report, fit_rows
-from kandle.tabular._read import unnamed
+from kandle.tabular._read import check_apart, unnamed
 from kandle.tabular._rows import LEAST_ROWS, Block, InMemory, merge_equal_rows
 from kandle.tabular._saved import Fitted, describe_scheme
 from kandle.tabular._scaler import IGNORED, Scaler, in_float32, varying
@@ -59,6 +59,7 @@ class TableFit:
         n_train, n_test: rows.
         beyond: how many test rows lie outside the range of the training rows.
         ignored: the inputs that are constant in the training rows.
+        hardly_varies: whether the predictions are all but constant.
     """
 
     fitted: Fitted
@@ -69,6 +70,7 @@ class TableFit:
     n_test: int
     beyond: int
     ignored: list[str]
+    hardly_varies: bool
 
 
 def default_inputs(frame: "pd.DataFrame", target: Sequence[str], name: str) -> list[str]:
@@ -112,8 +114,7 @@ def fit_table(
         report: called on the way.
     """
     inputs = default_inputs(frame, target, name) if inputs is None else list(inputs)
-    if both := set(inputs) & set(target):
-        raise UserError(f"Column {min(both)!r} is a target and cannot be an input as well.")
+    check_apart(inputs, target)
     chosen = Task.of(frame, target, task)
     train, test = split(len(frame), settings.seed, test_fraction, name)
     encoder = Encoder.of(frame.iloc[train], inputs, categorical, impute)
@@ -127,9 +128,17 @@ def fit_table(
     outcome = fit_rows(InMemory(Block(*distinct)), loss, settings, report)
     fitted = _fitted(outcome, data, settings, encoder)
     scores = _all_scores(fitted, data, train, test, settings)
-    beyond = _beyond(data.x[test])
-    ignored = _ignored(encoder, fitted.inputs)
-    return TableFit(fitted, outcome, chosen, scores, len(train), len(test), beyond, ignored)
+    return TableFit(
+        fitted,
+        outcome,
+        chosen,
+        scores,
+        len(train),
+        len(test),
+        _beyond(data.x[test]),
+        _ignored(encoder, fitted.inputs),
+        fitted.hardly_varies(data.x[train]),
+    )
 
 
 def fit_parquet(
@@ -165,9 +174,17 @@ def fit_parquet(
     train, test = np.arange(len(block)), len(block) + np.arange(len(rows.test))
     fitted = _fitted(outcome, data, settings, encoder)
     scores = _all_scores(fitted, data, train, test, settings)
-    beyond = _beyond(data.x[test])
-    ignored = _ignored(encoder, fitted.inputs)
-    return TableFit(fitted, outcome, rows.task, scores, rows.rows, len(test), beyond, ignored)
+    return TableFit(
+        fitted,
+        outcome,
+        rows.task,
+        scores,
+        rows.rows,
+        len(test),
+        _beyond(data.x[test]),
+        _ignored(encoder, fitted.inputs),
+        fitted.hardly_varies(data.x[train]),
+    )
 
 
 def _fitted(outcome: Outcome, data: "_Scaled", settings: FitSettings, encoder: Encoder) -> Fitted:
@@ -203,8 +220,8 @@ def split(rows: int, seed: int, test_fraction: float, name: str) -> tuple[np.nda
     """The rows to train and to test on, each ascending."""
     if rows < LEAST_ROWS:
         raise UserError(
-            f"Table {name!r} has {rows} rows. Fitting needs at least {LEAST_ROWS}, some of them "
-            "to test on."
+            f"Table {name!r} has {rows} row{'s' * (rows != 1)}. Fitting needs at least "
+            f"{LEAST_ROWS}, some of them to test on."
         )
     n_test = min(max(1, round(rows * test_fraction)), rows - 1)
     order = permutation(f"table/{seed}", rows)

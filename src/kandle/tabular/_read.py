@@ -26,6 +26,8 @@ _ABOUT_DATES = (
     "Replace dates by numbers, such as days, months or weekdays, or leave the column out of the "
     "inputs (`kandle fit --inputs`)."
 )
+_ABOUT_TEXT = "`kandle fit --categorical` encodes columns of text."
+_ABOUT_MISSING = "`kandle fit --missing impute` replaces missing numbers by the median."
 
 
 def read_frame(
@@ -64,6 +66,11 @@ def read_frame(
         raise UserError(f"File {str(path)!r} is empty.") from None
     except UserError:
         raise
+    except UnicodeDecodeError:
+        raise UserError(
+            f"File {str(path)!r} cannot be read as a table: it is not in UTF-8. Save it in that "
+            "encoding."
+        ) from None
     except unreadable as error:  # what pandas or Arrow cannot parse
         reason = str(error).strip().replace("\n", " ")
         if not isinstance(error, ValueError):  # its text alone would say little
@@ -88,16 +95,27 @@ def check_columns(frame: "pd.DataFrame", columns: Iterable[str]) -> None:
         raise UserError(f"The table has no rows, only columns: {listed(known)}.")
     count = collections.Counter(known)
     for name in columns:
+        if name not in count and len(known) == 1 and name in re.split(r"\W+", known[0]):
+            raise UserError(
+                f"The table has one column, {known[0]!r}: its columns are separated by something "
+                "other than commas, semicolons, tabs or bars. --separator says by what."
+            )
         if name not in count:
             raise unknown("column", name, known if len(known) <= 20 else [*known[:20], "…"])
         if count[name] > 1:
             raise UserError(f"Column {name!r} occurs more than once.")
 
 
-def numbers(frame: "pd.DataFrame", columns: Sequence[str], first_row: int = 0) -> np.ndarray:
+def numbers(
+    frame: "pd.DataFrame",
+    columns: Sequence[str],
+    first_row: int = 0,
+    advice: str | None = None,
+) -> np.ndarray:
     """The named columns as float64 (rows, columns), every one of them finite.
 
-    Rows are counted from 1, the header not included; `first_row` come before these.
+    Rows are counted from 1, the header not included; `first_row` come before these. An error ends
+    with `advice`, or, without it, with the option of `kandle fit` that helps.
     """
     check_columns(frame, columns)
     chosen = frame.loc[:, list(columns)]
@@ -105,13 +123,21 @@ def numbers(frame: "pd.DataFrame", columns: Sequence[str], first_row: int = 0) -
         values = chosen.to_numpy(np.float64)
         if np.isfinite(values).all():
             return values
-    return np.stack([column_numbers(chosen[n], n, first_row=first_row) for n in columns], axis=-1)
+    rest = {"first_row": first_row, "advice": advice}
+    return np.stack([column_numbers(chosen[n], n, **rest) for n in columns], axis=-1)
 
 
 def column_numbers(
-    series: "pd.Series", name: str, fill: float | None = None, first_row: int = 0
+    series: "pd.Series",
+    name: str,
+    fill: float | None = None,
+    first_row: int = 0,
+    advice: str | None = None,
 ) -> np.ndarray:
-    """A column as float64, finite; `fill` replaces missing values, which are an error without."""
+    """A column as float64, finite; `fill` replaces missing values, which are an error without.
+
+    `first_row` and `advice` are those of `numbers`.
+    """
     import pandas as pd
 
     if series.dtype.kind in "mMc":  # pandas would count a date's nanoseconds
@@ -128,22 +154,36 @@ def column_numbers(
         return values
     row = int(bad[0])
     cell, shown_row = series.iloc[row], first_row + row + 1
-    more = f" (and {bad.size - 1} more of its rows)" if bad.size > 1 else ""
     if missing[row]:
-        raise UserError(
-            f"Column {name!r}, row {shown_row} is missing{more}. "
-            "`kandle fit --missing impute` replaces missing numbers by the median."
-        )
+        check_present(series, f"Column {name!r}", advice or _ABOUT_MISSING, first_row)
     shown = repr(cell) if isinstance(cell, str) else cell
-    hint = ""
-    if isinstance(cell, str):
-        is_date = _DATE.search(cell) is not None
-        hint = (
-            f" {_ABOUT_DATES if is_date else '`kandle fit --categorical` encodes columns of text.'}"
-        )
+    if advice is None:
+        is_date = isinstance(cell, str) and _DATE.search(cell) is not None
+        advice = _ABOUT_DATES if is_date else _ABOUT_TEXT if isinstance(cell, str) else ""
     raise UserError(
-        f"Column {name!r}, row {shown_row} is {shown}, which is not a finite number{more}.{hint}"
+        f"Column {name!r}, row {shown_row} is {shown}, which is not a finite number{_more(bad)}. "
+        f"{advice}".rstrip()
     )
+
+
+def check_apart(inputs: Iterable[str], target: Iterable[str]) -> None:
+    """No column may be both."""
+    if both := set(inputs) & set(target):
+        raise UserError(f"Column {min(both)!r} is a target and cannot be an input as well.")
+
+
+def check_present(
+    series: "pd.Series", what: str, advice: str = _ABOUT_MISSING, first_row: int = 0
+) -> None:
+    """No value of a column may be missing; an error calls it `what` and ends with the advice."""
+    missing = np.flatnonzero(series.isna())
+    if missing.size:
+        row, more = first_row + missing[0] + 1, _more(missing)
+        raise UserError(f"{what}, row {row} is missing{more}. {advice}")
+
+
+def _more(rows: np.ndarray) -> str:
+    return f" (and {rows.size - 1} more of its rows)" if rows.size > 1 else ""
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:

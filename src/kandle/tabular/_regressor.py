@@ -7,7 +7,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from kandle._errors import UserError, must
-from kandle.tabular._base import KANEstimator
+from kandle.tabular._base import KANEstimator, check_numbers
 from kandle.tabular._saved import Fitted
 from kandle.tabular._scaler import Scaler
 
@@ -79,6 +79,7 @@ class KANRegressor(MultiOutputMixin, RegressorMixin, KANEstimator):
     ) -> Self:
         if _is_text(y):
             raise UserError("'y' of KANRegressor must be numbers. Got text: use KANClassifier.")
+        check_numbers(X)
         X, y = validate_data(
             self,
             X,
@@ -94,7 +95,7 @@ class KANRegressor(MultiOutputMixin, RegressorMixin, KANEstimator):
             raise must("'y'", f"of {known} targets, as in the fit before", targets.shape[1])
         outcome, inputs, target = self._train(X, targets, sample_weight, goes_on, one_pass)
         self._flat = flat
-        return self._set(outcome, Fitted(outcome.model, inputs, target), one_pass)
+        return self._set(outcome, Fitted(outcome.model, inputs, target), X, one_pass)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predictions in the units of y."""
@@ -102,9 +103,9 @@ class KANRegressor(MultiOutputMixin, RegressorMixin, KANEstimator):
         values = self.fitted_.values(x)
         return values[:, 0] if self._flat else values
 
-    def _target_scaler(self, y: np.ndarray, weight: np.ndarray) -> Scaler:
+    def _target_scaler(self, y: np.ndarray, weight: np.ndarray, flat: float) -> Scaler:
         names = [f"y{i}" if y.shape[1] > 1 else "y" for i in range(y.shape[1])]
-        return Scaler.standard(y, names, flat=1.0, weight=weight)
+        return Scaler.standard(y, names, flat=flat, weight=weight)
 
     def _targets(self, y: np.ndarray, target: Scaler | None) -> np.ndarray:
         assert target is not None

@@ -21,6 +21,9 @@ from kandle.tabular._scaler import Scaler, in_float32
 
 _BLOCK = 1024  # rows per call
 
+# Outputs that vary by less, where targets have unit variance, explain less than a fifth of it.
+_HARDLY = 0.1
+
 
 @dataclass(frozen=True)
 class Fitted:
@@ -80,6 +83,13 @@ class Fitted:
     def beyond(self, x: np.ndarray) -> int:
         """How many rows lie outside the range of the data that the network was fitted to."""
         return int((np.abs(self.inputs.apply(x)) > 1 + 1e-9).any(axis=1).sum())
+
+    def hardly_varies(self, x: np.ndarray) -> bool:
+        """Whether the predictions for these scaled rows are all but constant."""
+        u = self.outputs_of_scaled(x[:: max(1, len(x) // _BLOCK)])
+        if self.target is None:  # only differences between the outputs for classes count
+            u = u - u.mean(axis=1, keepdims=True)
+        return bool(u.std(axis=0).max() < _HARDLY)
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """Predictions in the target's units: (N, n_in) -> (N, n_targets)."""

@@ -13,6 +13,10 @@ from kandle._errors import UserError, must
 # value of it, so all values become 0. In float32 it has a reciprocal.
 IGNORED = 1e30
 
+# The scale of a target that is constant in the training rows: whatever the network's output is,
+# the prediction is that constant.
+CONSTANT = 1e-300
+
 
 @dataclass(frozen=True)
 class Scaler:

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from kandle._errors import UserError, needs_extra
-from kandle.tabular._read import check_columns, numbers, unnamed
+from kandle.tabular._read import check_apart, check_columns, check_present, numbers, unnamed
 from kandle.tabular._rows import MOST_HELD_OUT, Block
 from kandle.tabular._scaler import IGNORED, Scaler, in_float32
-from kandle.tabular._task import Task
+from kandle.tabular._task import ABOUT_TARGETS, Task
 
 # Larger tables than this are streamed: 80 MB of float64.
 STREAMED_CELLS = 10**7
@@ -21,6 +21,11 @@ _BLOCK_CELLS, _POOL = 2**21, 4
 _MOST_TESTED = 50_000
 
 _TRAIN, _VALIDATE, _TEST = range(3)
+
+_ABOUT_NUMBERS = (
+    "A file that is read by row groups must have numbers only: encode and fill its columns first, "
+    "or leave them out with --inputs."
+)
 
 
 def is_streamed(path: str | os.PathLike) -> bool:
@@ -99,6 +104,7 @@ class ParquetRows:
         if inputs is None:
             inputs = [c for c in columns if c not in set(target) and not unnamed(c)]
         self._names, self._target = list(inputs), list(target)
+        check_apart(inputs, target)
         width = len(self._names) + len(self._target)
         self._block_rows = max(1024, min(65_536, _BLOCK_CELLS // width))
         total = self._file.metadata.num_rows
@@ -167,10 +173,12 @@ class ParquetRows:
         self, groups: Sequence[int]
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         for first, frame in self._frames(groups, [*self._names, *self._target]):
-            x = numbers(frame, self._names, first_row=first)
+            x = numbers(frame, self._names, first, _ABOUT_NUMBERS)
             if self.task.classes is None:
-                y = numbers(frame, self._target, first_row=first)
+                y = numbers(frame, self._target, first, _ABOUT_NUMBERS)
             else:
+                [name] = self._target
+                check_present(frame[name], f"Target {name!r}", ABOUT_TARGETS, first)
                 y = self.task.targets(frame)
             yield x, y, self._shares.parts(first, len(frame))
 
@@ -214,10 +222,14 @@ class ParquetRows:
         self.target = None
         if self.task.classes is None:
             std = np.sqrt(np.asarray(squares) / n)
-            scale = np.where(std > 0, std, 1.0)
-            offset = np.asarray(mean)
-            names = tuple(self._target)
-            self.target = Scaler(names, tuple(offset.tolist()), tuple(scale.tolist()))
+            names, offset = tuple(self._target), np.asarray(mean)
+            for name, deviation in zip(names, std, strict=True):
+                if deviation == 0:
+                    raise UserError(
+                        f"Target {name!r} is constant in the training rows: nothing can be learned "
+                        "about it."
+                    )
+            self.target = Scaler(names, tuple(offset.tolist()), tuple(std.tolist()))
         whole = {
             which: self._scaled(*(np.concatenate(p) for p in zip(*rows, strict=True)))
             for which, rows in kept.items()

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from kandle._errors import UserError, must
 from kandle._seed import check_seed
 from kandle.problems._sampling import Interval, permutation
-from kandle.tabular._read import numbers, read_frame, unnamed
+from kandle.tabular._read import check_apart, numbers, read_frame, unnamed
 from kandle.tabular._scaler import Scaler, in_float32, varying
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ class Table:
         if self.inputs is None:
             set_field("inputs", self._others())
         set_field("inputs", _names("inputs", self._inputs))
-        if both := set(self._inputs) & set(self.target):
-            raise UserError(f"Column {min(both)!r} is a target and cannot be an input as well.")
+        check_apart(self._inputs, self.target)
         set_field("seed", check_seed("'seed' of Table", self.seed))
         fraction = self.test_fraction
         if not isinstance(fraction, int | float) or not 0.0 < fraction < 1.0:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kandle._errors import UserError, unknown
-from kandle.tabular._read import check_columns, is_text, numbers
+from kandle.tabular._read import check_columns, check_present, is_text, numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,6 +16,8 @@ TASKS = ("auto", "regression", "classification")
 
 # Whole numbers of so few distinct values are taken for classes.
 _FEW = 10
+
+ABOUT_TARGETS = "Leave out rows without a target: `--missing impute` is for inputs."
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Task:
             raise unknown("task", task, TASKS)
         target = tuple(target)
         check_columns(frame, target)
+        for name in target:
+            check_present(frame[name], f"Target {name!r}", ABOUT_TARGETS)
         reason = ""
         if task == "auto":
             task, reason = _assumed(frame, target)
@@ -53,9 +57,6 @@ class Task:
             raise UserError(f"Classification has one target. Got {len(target)}: {target}.")
         [name] = target
         series = frame[name]
-        if series.isna().any():
-            row = int(np.flatnonzero(series.isna())[0]) + 1
-            raise UserError(f"Target {name!r}, row {row} is missing.")
         classes: tuple[Any, ...] = tuple(
             np.unique(series.astype(str) if is_text(series) else series).tolist()
         )
@@ -80,7 +81,7 @@ class Task:
 def _check_numbers(frame: "pd.DataFrame", target: tuple[str, ...]) -> None:
     """Text can be a target of its own, but not a value."""
     for name in target:
-        if is_text(frame[name]) and not _is_numeric_text(frame[name]):
+        if is_text(frame[name]) and not is_numeric_text(frame[name]):
             advice = (
                 "It can be classified: --task classification."
                 if len(target) == 1
@@ -98,17 +99,19 @@ def _assumed(frame: "pd.DataFrame", target: tuple[str, ...]) -> tuple[str, str]:
     series = frame[name]
     distinct = series.nunique()
     if is_text(series):
-        if _is_numeric_text(series):
+        if is_numeric_text(series):
             return "regression", f"{name} is a number"
         return "classification", f"{name} is text of {distinct:,} distinct values"
     if series.dtype.kind == "b":
         return "classification", f"{name} is true or false"
-    if series.dtype.kind in "iu" and 2 <= distinct <= min(_FEW, len(series) // 5):
+    kind = series.dtype.kind
+    is_whole = kind in "iu" or (kind == "f" and (series % 1 == 0).all())
+    if is_whole and 2 <= distinct <= min(_FEW, len(series) // 5):
         return "classification", f"{name} has {distinct} distinct whole numbers"
     return "regression", f"{name} is a number of {distinct:,} distinct values"
 
 
-def _is_numeric_text(series: "pd.Series") -> bool:
+def is_numeric_text(series: "pd.Series") -> bool:
     """Whether most of it are numbers: then the others are mistakes, to be named as such."""
     import pandas as pd
 

@@ -1,23 +1,19 @@
 """One training on scaled rows: choose the penalty, keep the best weights, average."""
 
-import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from kandle._errors import UserError, must
+from kandle._errors import UserError
 from kandle.init import get
 from kandle.nn import KAN
 from kandle.tabular._average import average
 from kandle.tabular._candidate import Candidate
 from kandle.tabular._draw import draw_networks
-from kandle.tabular._least_squares import UPDATES_PER_ITERATION, LeastSquaresNetworks
 from kandle.tabular._loop import (
     LONGEST,
     Program,
@@ -27,6 +23,7 @@ from kandle.tabular._loop import (
     keep_best,
     validate,
 )
+from kandle.tabular._outcome import Outcome, Report
 from kandle.tabular._rows import (
     LEAST_ROWS,
     MOST_HELD_OUT,
@@ -35,44 +32,11 @@ from kandle.tabular._rows import (
     RowSource,
     validation_folds,
 )
-from kandle.tabular._settings import SMALL_SMOOTHNESS, SMOOTHNESS, FitSettings
-from kandle.train._least_squares import check_memory
-
-Report = Callable[[int, int, float], None]  # updates made, the most there will be, training loss
-
-# 0.4 GB, and with the state and gradients of the optimizer five times that.
-MOST_WEIGHTS = 10**8
+from kandle.tabular._settings import SMOOTHNESS, FitSettings
+from kandle.tabular._size import check_size, check_widths
 
 # Updates after which penalties that do clearly worse are given up.
 _COMPARED_AFTER = 200
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Trained networks and how they got there.
-
-    Attributes:
-        model: the average of the networks.
-        networks: the networks themselves.
-        loss_curve: the training loss before every update, the mean over the networks.
-        validation_scores: the score on the rows held out, the mean over the networks, when it was
-            measured: before every update, or after some batches. Empty without validation.
-        validation_loss: the mean of the lowest validation losses; NaN without validation.
-        smoothness: the penalty that was used.
-        updates: updates made.
-        state: of all networks and their optimizer at the end, to continue from.
-        held_out: rows that each network held out.
-    """
-
-    model: KAN
-    networks: tuple[KAN, ...]
-    loss_curve: Float[np.ndarray, " updates"]
-    validation_scores: Float[np.ndarray, " measured"]
-    validation_loss: float
-    smoothness: float
-    updates: int
-    state: State
-    held_out: int
 
 
 class Training:
@@ -94,7 +58,8 @@ class Training:
         start: Sequence[KAN] | None,
         refined: bool = False,
     ):
-        s = self._settings = settings
+        s = self._settings = self._usable(source, loss, settings)
+        self._refined = refined
         self._rng = np.random.default_rng(s.seed)
         batch = s.rows_per_update(source.rows)
         self._validates = s.early_stopping and source.rows >= LEAST_ROWS
@@ -107,7 +72,7 @@ class Training:
         networks = _initial(first, s) if start is None else list(start)
         self._count, self._widths = len(networks), networks[0].widths
         penalties = self._penalties(s)
-        _check_size(networks[0], len(networks) * len(penalties), s)
+        check_size(networks[0], len(networks) * len(penalties))
         self._normalized = any(layer.normalized for layer in networks[0].layers)
         self._program = Program.of(networks[0], loss, whole=batch is None)
         self.decay_steps = float(s.steps)
@@ -119,6 +84,10 @@ class Training:
         self._prepare(first)
         if refined and self._validates:
             self._validate_start()
+
+    def _usable(self, source: RowSource, loss: str, settings: FitSettings) -> FitSettings:
+        """The settings that this training follows on these rows, or an error."""
+        return settings
 
     @property
     def inputs(self) -> Float[np.ndarray, "N n_in"]:
@@ -289,65 +258,10 @@ class Training:
         return model.freeze(self._first.x.astype(np.float32)) if self._normalized else model
 
 
-class LeastSquaresTraining(Training):
-    """The same by iterations of least squares, on all rows."""
-
-    _smoothness = (SMALL_SMOOTHNESS, *SMOOTHNESS)
-
-    def __init__(
-        self,
-        source: RowSource,
-        loss: str,
-        settings: FitSettings,
-        start: Sequence[KAN] | None,
-        refined: bool = False,
-    ):
-        if loss != "values":
-            raise UserError(
-                "'levenberg-marquardt' needs numbers as targets: classes have no squared error. "
-                "Use optimizer='adam'."
-            )
-        if not isinstance(source, InMemory):
-            raise UserError(
-                "'levenberg-marquardt' needs all rows in memory. Use optimizer='adam' for a file "
-                "that is read in parts."
-            )
-        if get(settings.init).normalized:
-            raise must("'init' of 'levenberg-marquardt'", "not lecun-normalized", settings.init)
-        whole = dataclasses.replace(settings, batch_size=max(1, source.rows))
-        super().__init__(source, loss, whole, start, refined)
-        check_memory(_weights(self._widths, settings))
-        self._refined = refined
-        self._running: dict[float, LeastSquaresNetworks] = {}
-
-    def _chunks(self) -> Iterator[tuple[Rows, np.ndarray, int]]:
-        [(rows, batches, _)] = itertools.islice(super()._chunks(), 1)
-        while not (self._running and all(one.converged for one in self._running.values())):
-            yield rows, batches, UPDATES_PER_ITERATION
-
-    def _advance(self, candidate: Candidate, rows: Rows, batches: np.ndarray, steps: int) -> None:
-        c, decay = candidate, self._settings.weight_decay
-        if c.smoothness not in self._running:
-            networks = [self._program.model(row) for row in np.asarray(c.state.weights)]
-            self._running[c.smoothness] = LeastSquaresNetworks(
-                networks, rows, c.smoothness, float(decay), self._refined
-            )
-        running = self._running[c.smoothness]
-        c.losses.append(running.iterate()[None])
-        c.updates += steps
-        step = c.state.step + steps
-        c.state = c.state._replace(weights=jnp.asarray(running.weights()), step=step)
-        if self._validates:
-            held = rows._replace(weight=jnp.asarray(self._held))
-            loss, score = validate(self._program, c.state.weights, held)
-            c.state = jax.jit(keep_best)(c.state, loss)
-            c.scores.append(np.asarray(score)[None])
-
-
 def _initial(block: Block, settings: FitSettings) -> list[KAN]:
     s, scheme = settings, get(settings.init)
     widths = [block.x.shape[1], *map(int, s.layers), block.y.shape[1]]
-    _check_widths(widths, s)
+    check_widths(widths, s)
     return draw_networks(widths, s.grid, s.degree, scheme, s.networks, s.seed, block.x)
 
 
@@ -368,38 +282,3 @@ def _normalized(weight: np.ndarray, n: int) -> np.ndarray:
 
 def _filled(weight: np.ndarray, n: int) -> np.ndarray:
     return np.pad(weight, ((0, 0), (0, n - weight.shape[1]))).astype(np.float32)
-
-
-def _check_widths(widths: list[int], settings: FitSettings) -> None:
-    s = settings
-    if not _is_one(s.grid) and len(s.grid) != len(widths) - 1:  # pyright: ignore[reportArgumentType]
-        raise must("'grid'", f"one integer, or {len(widths) - 1}, one per layer", s.grid)
-    weights = _weights(widths, s)
-    if weights > MOST_WEIGHTS:
-        raise UserError(
-            f"A network of widths {widths} and grid {s.finest} has {weights:.2g} weights, more "
-            f"than the limit of {MOST_WEIGHTS:.0e}. Use smaller layers or a coarser grid."
-        )
-
-
-def _weights(widths: Sequence[int], settings: FitSettings) -> int:
-    """The number of weights r, b and bias of a network on the finest grid."""
-    s, edges = settings, [a * b for a, b in itertools.pairwise(widths)]
-    grids = [s.finest] * len(edges) if _is_one(s.finest) else s.finest
-    per_edge = (int(g) + int(s.degree) + 1 for g in grids)  # pyright: ignore[reportGeneralTypeIssues]
-    return sum(n * w for n, w in zip(edges, per_edge, strict=True)) + sum(widths[1:])
-
-
-def _is_one(grid: Any) -> bool:
-    return isinstance(grid, int | np.integer)
-
-
-def _check_size(network: KAN, count: int, settings: FitSettings) -> None:
-    """Reject networks that are too large for memory together."""
-    weights = count * sum(leaf.size for leaf in jax.tree.leaves(network))
-    if weights > MOST_WEIGHTS:
-        raise UserError(
-            f"{count} networks of widths {list(network.widths)} have {weights:.2g} weights, more "
-            f"than the limit of {MOST_WEIGHTS:.0e}. Use fewer networks, a fixed smoothness, "
-            "smaller layers or a coarser grid."
-        )

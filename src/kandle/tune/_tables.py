@@ -1,5 +1,6 @@
 """Settings of a fit for a table: successive halving by cross-validation, with a nested score."""
 
+import copy
 import dataclasses
 import itertools
 import time
@@ -112,7 +113,8 @@ def tune_table(
 
     Args:
         data: the rows; those to test on later are not among them.
-        seconds: the time for all of it. A fit that is under way is finished.
+        seconds: the time for all of it. No fit is begun that will probably not end in time, but
+            for those without which there would be no answer.
         base: all other settings.
         layers, grids, decays, pairs: what to choose from.
         progress: called after every fit.
@@ -128,36 +130,50 @@ def tune_table(
     as_given = dataclasses.replace(base, layers=tuple(base.layers))
     candidates.sort(key=lambda candidate: candidate != as_given)
     # The search comes first: without time for more, there is at least an answer.
-    ranked = _search(data, candidates, pairs, clock.until(1 / (_OUTER + 1)))
-    complete = not clock.cut
+    parts = [clock.until((part + 1) / (_OUTER + 1)) for part in range(_OUTER + 1)]
+    ranked = _search(data, candidates, pairs, parts[0])
     nested = []
-    for outer, (train, test) in enumerate(_folds(data, _OUTER, base.seed + 1)):
-        if nested and clock.is_over:
+    for part, (train, test) in zip(parts[1:], _folds(data, _OUTER, base.seed + 1), strict=True):
+        if nested and not part.allows(1):
             break
-        part = clock.until((outer + 2) / (_OUTER + 1))
         found = _search(data[train], candidates, pairs, part)
-        nested.append(_evaluate(found[0].settings, data[train], data[test])[1])
-        complete = complete and not part.cut
+        nested.append(clock.timed(found[0].settings, data[train], data[test])[1])
+    complete = len(nested) == _OUTER and not any(part.cut for part in parts)
     return TunedTable(tuple(ranked), tuple(nested), complete)
 
 
 class _Clock:
-    """The time of a search: its first comparison is always made, whatever it takes."""
+    """The time of a search: its first comparison is always made, whatever it takes.
 
-    def __init__(self, seconds: float, progress: TableProgress | None, share: float = 1.0):
-        self._began, self._seconds, self._share = time.perf_counter(), seconds, share
+    Args:
+        seconds: the time for everything.
+        progress: as of `tune_table`.
+    """
+
+    def __init__(self, seconds: float, progress: TableProgress | None):
+        self._began, self._seconds, self._share = time.perf_counter(), seconds, 1.0
         self._progress, self.cut = progress, False
+        self._took = [0.0]  # seconds of each fit, of all parts
 
     def until(self, share: float) -> "_Clock":
-        part = _Clock(self._seconds, self._progress, share)
-        part._began = self._began
+        """The part of the time that ends after this share of it."""
+        part = copy.copy(self)
+        part._share, part.cut = share, False
         return part
 
-    @property
-    def is_over(self) -> bool:
-        over = time.perf_counter() - self._began > self._share * self._seconds
-        self.cut = self.cut or over
-        return over
+    def allows(self, fits: int) -> bool:
+        """Whether so many fits, and one to score what they find, will probably end in time."""
+        needed = (fits + 1) * max(self._took)
+        allowed = time.perf_counter() - self._began + needed <= self._share * self._seconds
+        self.cut = self.cut or not allowed
+        return allowed
+
+    def timed(self, settings: FitSettings, train: TableData, test: TableData):
+        """`_evaluate` these settings, and note how long it takes."""
+        began = time.perf_counter()
+        measured = _evaluate(settings, train, test)
+        self._took.append(time.perf_counter() - began)
+        return measured
 
     def report(self, loss: float) -> None:
         if self._progress is not None:
@@ -178,9 +194,10 @@ def _search(
 
     def compare(chosen: Sequence[int], count: int) -> bool:
         for i in chosen:
-            if found and clock.is_over:
+            known = found.get(i)
+            if found and not clock.allows(count - (0 if known is None else len(known.losses))):
                 return False
-            found[i] = _validated(settings[i], data, folds[:count], found.get(i))
+            found[i] = _validated(settings[i], data, folds[:count], known, clock)
             clock.report(min(c.loss for c in found.values()))
         return True
 
@@ -203,10 +220,11 @@ def _validated(
     data: TableData,
     folds: Sequence[tuple[np.ndarray, np.ndarray]],
     known: RankedSettings | None,
+    clock: _Clock,
 ) -> RankedSettings:
     losses, scores = (list(known.losses), list(known.scores)) if known else ([], [])
     for train, test in folds[len(losses) :]:
-        loss, score = _evaluate(settings, data[train], data[test])
+        loss, score = clock.timed(settings, data[train], data[test])
         losses.append(loss)
         scores.append(score)
     return RankedSettings(settings, tuple(losses), tuple(scores))
