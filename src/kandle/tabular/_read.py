@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kandle._errors import UserError, must, needs_extra, unknown
+from kandle._text import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,9 +148,9 @@ def column_numbers(
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:
-    """Names with commas between, the first ones if there are many."""
+    """Names with commas between, safe to show; the first ones if there are many."""
     more = f", … ({len(names):,} in all)" if len(names) > most else ""
-    return ", ".join(map(str, names[:most])) + more
+    return ", ".join(map(printable, names[:most])) + more
 
 
 def _separator(path: Path) -> str:
