@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # More columns than this are no table that a network could learn from.
 MOST_COLUMNS = 100_000
 
+# Characters of a cell that a message shows.
+_LONGEST_SHOWN = 60
+
 _SEPARATORS = ",;\t|"
 
 _DATE = re.compile(r"\b(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})\b")
@@ -118,7 +121,11 @@ def column_numbers(
     if series.dtype.kind in "mMc":  # pandas would count a date's nanoseconds
         error = must(f"Column {name!r}, row 1", "a real number", str(series.iloc[0]))
         raise error if series.dtype.kind == "c" else UserError(f"{error} {_ABOUT_DATES}")
-    values = pd.Series(pd.to_numeric(series, errors="coerce")).to_numpy(np.float64, na_value=np.nan)
+    try:
+        found = pd.to_numeric(series, errors="coerce")
+    except OverflowError:  # whole numbers beyond float64
+        found = [_float(value) for value in series]
+    values = pd.Series(found).to_numpy(np.float64, na_value=np.nan)
     if np.isfinite(values).all():
         return values
     missing = series.isna().to_numpy()
@@ -135,7 +142,11 @@ def column_numbers(
             f"Column {name!r}, row {shown_row} is missing{more}. "
             "`kandle fit --missing impute` replaces missing numbers by the median."
         )
-    shown = repr(cell) if isinstance(cell, str) else cell
+    shown = cell
+    if isinstance(cell, int) and cell.bit_length() > 1024:
+        shown = "a whole number beyond float64"
+    elif isinstance(cell, str):
+        shown = repr(cell if len(cell) <= _LONGEST_SHOWN else f"{cell[:_LONGEST_SHOWN]}…")
     hint = ""
     if isinstance(cell, str):
         is_date = _DATE.search(cell) is not None
@@ -145,6 +156,13 @@ def column_numbers(
     raise UserError(
         f"Column {name!r}, row {shown_row} is {shown}, which is not a finite number{more}.{hint}"
     )
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return np.nan
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:
