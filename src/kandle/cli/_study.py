@@ -332,13 +332,14 @@ def _verify(arguments: argparse.Namespace) -> int:
 def _merge(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from kandle.store import Store, merge
+    from kandle.store import Store, check_runs, merge
 
     worst = 0
     for source in arguments.sources:
         if Path(source).resolve() == Path(arguments.store).resolve():
             raise UserError(f"The store {source} cannot be merged into itself.")
-        Store.open(source).close()  # fails before anything is written if it is missing
+        with Store.open(source) as other:  # fails before anything is written
+            check_runs(other)
     with Store.open(arguments.store, "w") as store:
         for source in arguments.sources:
             with Store.open(source) as other:
