@@ -1,6 +1,6 @@
 """Run a study under faults for as long as you like, and compare the end with an undisturbed run.
 
-    python benchmarks/chaos.py --minutes 60 [--ray] [--flips 1000] [--seed 0] [--keep DIR]
+    python benchmarks/chaos.py --minutes 60 [--ray [0.3]] [--flips 1000] [--seed 0] [--keep DIR]
 
 Faults, drawn at random: kill -9 of the driver, of a worker, of a process of Ray; SIGSTOP of the
 driver or a worker for a while; a full disk (a limit on the size of files); the store moved or
@@ -53,7 +53,14 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--flips", type=int, default=1000, help="flipped copies at the end")
-    parser.add_argument("--ray", action="store_true", help="train on a local Ray cluster as well")
+    parser.add_argument(
+        "--ray",
+        type=float,
+        nargs="?",
+        const=0.3,
+        default=0.0,
+        help="the share of sessions that train on a local Ray cluster (0.3 if no number is given)",
+    )
     parser.add_argument("--keep", metavar="DIR", help="work in this directory and keep it")
     arguments = parser.parse_args()
     with contextlib.ExitStack() as stack:
@@ -70,7 +77,7 @@ def main() -> None:
 class Chaos:
     """An undisturbed run, and rounds of disturbed ones that are compared with it."""
 
-    def __init__(self, folder: Path, chance: random.Random, ray: bool):
+    def __init__(self, folder: Path, chance: random.Random, ray: float):
         self.folder, self.chance, self.ray = folder, chance, ray
         self.counts: collections.Counter[str] = collections.Counter()
         (folder / "chaos.toml").write_text(STUDY)
@@ -88,7 +95,7 @@ class Chaos:
         shutil.rmtree(store, ignore_errors=True)
         stored: dict[str, tuple] = {}
         while True:
-            ray = self.ray and self.chance.random() < 0.3
+            ray = self.chance.random() < self.ray
             process = self._start(store, ray=ray)
             code = self._disturb(process, store, ray, time.monotonic() < until)
             self.counts["sessions"] += 1
@@ -116,14 +123,16 @@ class Chaos:
             "delete store": self._delete,
             "file times": self._shift_times,
         }
+        kinds = list(faults)
         if ray:
             faults["kill ray"] = self._kill_ray
+            kinds += ["kill ray"] * len(kinds)  # half of the faults: the others come often enough
         while process.poll() is None:
             try:
                 process.wait(self.chance.uniform(0.3, 6.0))
             except subprocess.TimeoutExpired:
                 if disturbed and (store / "runs.sqlite").exists():
-                    kind = self.chance.choice(list(faults))
+                    kind = self.chance.choice(kinds)
                     with contextlib.suppress(ProcessLookupError, FileNotFoundError):
                         if faults[kind](process, store):
                             self.counts[kind] += 1
