@@ -90,7 +90,7 @@ class LayerFormat:
         _check_imported(given["basis"].get("name"))
         try:
             basis = bases.from_dict(given["basis"])
-        except (TypeError, ValueError, ArithmeticError) as error:
+        except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise FormatError(f"'basis' of a layer: {str(error).removesuffix('.')}") from None
         spec = cls(**{**given, "basis": basis})
         if spec.frozen and not spec.normalized:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kandle
-from kandle import kernels
+from kandle import bases, kernels
 from kandle._errors import UserError
 
 
@@ -40,3 +40,36 @@ def test_truth_values_are_no_dimensions():
     model = kandle.KAN([2, 3, 1], grid=3, key=jax.random.key(0))
     with pytest.raises(UserError, match="'first' of derivatives must be distinct integers"):
         model.derivatives(jnp.ones((4, 2)), first=(True,))
+    with pytest.raises(UserError, match="'further' of derivatives must be a sequence of tuples"):
+        model.derivatives(jnp.ones((4, 2)), further=[(0, True)])
+    for wrong in (0, None, (0.0,), ("0",)):
+        with pytest.raises(UserError, match="'first' of derivatives must be distinct integers"):
+            model.derivatives(jnp.ones((4, 2)), first=wrong)
+
+
+def test_dimensions_may_be_numbers_of_numpy():
+    model = kandle.KAN([2, 1], grid=3, key=jax.random.key(0))
+    x = jax.random.uniform(jax.random.key(1), (3, 2))
+    given = model.derivatives(x, first=np.array([1, 0]), second=(np.int32(1),))
+    expected = model.derivatives(x, first=(1, 0), second=(1,))
+    for index in ((0,), (1,), (1, 1)):
+        np.testing.assert_array_equal(given[index], expected[index])
+
+
+@pytest.mark.parametrize("backend", ["dense", None])
+@pytest.mark.parametrize("shape", [(0, 2), (3, 0, 2)])
+def test_no_rows_have_no_values(backend, shape):
+    model = kandle.KAN([2, 3, 1], grid=3, key=jax.random.key(0), backend=backend)
+    x = jnp.ones(shape)
+    assert model(x).shape == (*shape[:-1], 1)
+    assert model.derivatives(x, first=(0,))[0].shape == (*shape[:-1], 1)
+
+
+@pytest.mark.parametrize("basis", [bases.BSpline(3, 2), bases.Chebyshev(3), bases.RBF(3)])
+def test_points_are_real_and_orders_have_a_bound(basis):
+    for xp in (np, jnp):
+        with pytest.raises(UserError, match="'x' of a basis must be real"):
+            basis.values(xp.ones(2) * 1j, xp=xp)
+    for order in (2**31, -1, True, 1.0):
+        with pytest.raises(UserError, match="'order' must be an integer from 0 to 100"):
+            basis.values(np.ones(2), order)

@@ -131,6 +131,7 @@ def test_a_library_on_the_import_path_is_not_opened(monkeypatch, tmp_path):
     planted = tmp_path / "kandle" / "kernels" / "libkandle_kernels.so"
     planted.parent.mkdir(parents=True)
     planted.write_bytes(b"anything")
+    monkeypatch.delenv("KANDLE_KERNELS", raising=False)
     found = _native.find()
     monkeypatch.syspath_prepend(str(tmp_path))
     assert _native.find() == found != planted
@@ -140,6 +141,7 @@ def test_without_an_installed_package_only_the_folder_of_the_module_is_searched(
     monkeypatch, tmp_path
 ):
     monkeypatch.setattr(_native, "__file__", str(tmp_path / "_native.py"))
+    monkeypatch.delenv("KANDLE_KERNELS", raising=False)
     (tmp_path / "kernels").mkdir()
     monkeypatch.setattr(importlib.metadata, "files", lambda name: None)
     assert _native.find() is None

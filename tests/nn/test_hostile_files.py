@@ -35,6 +35,13 @@ def header(version=1, **changes):
     return json.dumps({"version": version, "dtype": "float32", "layers": [{**LAYER, **changes}]})
 
 
+def basis(description):
+    """The header of a layer with another basis than uniform B-splines."""
+    layer = {name: LAYER[name] for name in LAYER if name not in ("grid", "degree", "domain")}
+    layer["basis"] = description
+    return json.dumps({"version": 2, "dtype": "float32", "layers": [layer]})
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -47,6 +54,13 @@ def header(version=1, **changes):
         header(n_in=10**30),
         header(residual={"custom": ["x"]}),
         header(residual=["silu"]),
+        header().replace('"degree": 3', '"degree": 1000000000000'),
+        basis({"name": "knots", "knots": [0, 1], "degree": 10**18}),
+        basis({"name": "knots", "knots": [0, 1], "degree": 3 * 10**9}),
+        basis({"name": "fourier", "order": 10**18}),
+        basis({"name": "chebyshev", "degree": 10**18}),
+        basis({"name": "rbf", "centers": 10**18}),
+        basis({"name": ["knots"]}),
         "[" * 100_000,
         '{"version": 1}',
         json.dumps({"version": [1], "dtype": {}, "layers": 3}),
@@ -70,10 +84,7 @@ def test_loading_a_model_never_imports_a_module(tmp_path, monkeypatch):
     (tmp_path / "evil_basis.py").write_text("raise SystemExit('it ran')\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    layer = {name: value for name, value in LAYER.items() if name not in ("grid", "degree")}
-    del layer["domain"]
-    layer["basis"] = {"name": "evil_basis:Basis"}
-    text = json.dumps({"version": 2, "dtype": "float32", "layers": [layer]})
+    text = basis({"name": "evil_basis:Basis"})
     with pytest.raises(UserError, match="loading a model runs no code"):
         kandle.load(model_file(tmp_path / "model.safetensors", text))
     assert "evil_basis" not in sys.modules

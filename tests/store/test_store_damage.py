@@ -138,6 +138,24 @@ def test_reading_commands_refuse_damaged_runs(store, tmp_path, capsys):
         assert main(["study", *command]) == 2
         assert "1 damaged record: run " in capsys.readouterr().err
     assert not (tmp_path / "rows.csv").exists()
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_merge_that_finds_a_damaged_curve_leaves_no_empty_store(store, tmp_path, capsys):
+    change(store, "UPDATE curves SET loss = steps WHERE run = 7")
+    merge = ["study", "merge", str(store), "--store", str(tmp_path / "other")]
+    assert main(merge) == 2
+    assert "damaged" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_session_without_a_checksum_is_checked_for_its_kinds(store):
+    change(store, "UPDATE sessions SET checksum = NULL")
+    with Store.open(store) as opened:
+        assert len(opened.sessions()) == 1
+    change(store, "UPDATE sessions SET planned = 'many'")
+    with Store.open(store) as opened, pytest.raises(StoreError, match="session 1"):
+        opened.sessions()
 
 
 def test_random_flips_are_never_silent(store, tmp_path):

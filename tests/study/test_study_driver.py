@@ -6,6 +6,7 @@ import pytest
 from study_rows import assert_same, rows
 
 from kandle import study
+from kandle._errors import UserError
 from kandle.store import Store
 from kandle.study import InlineExecutor, LocalExecutor
 
@@ -241,3 +242,35 @@ def test_a_full_disk_stops_the_study_and_loses_nothing(
         plan, tmp_path / "store", executor=lambda: InlineExecutor("study_fake:train"), watcher=notes
     )
     assert_same(rows(tmp_path / "store"), expected)
+
+
+@pytest.mark.parametrize("harm", ["truncated", "overwritten", "an earlier state"])
+def test_a_store_overwritten_in_place_is_never_a_success(tmp_path, plan, notes, harm):
+    """The file keeps its inode, and the open connection does not notice."""
+    directory = tmp_path / "store"
+    half = replace(plan, specs=plan.specs[: plan.runs // 2])
+
+    def run(plan, watcher):
+        inline = InlineExecutor("study_fake:train")
+        return study.run(plan, directory, executor=lambda: inline, watcher=watcher)
+
+    run(replace(plan, specs=plan.specs[:1]), notes)
+    early = (directory / "runs.sqlite").read_bytes()
+    run(half, notes)
+
+    class Vandal:
+        def show(self, progress):
+            if progress.done == progress.planned:
+                data = {
+                    "truncated": b"",
+                    "overwritten": b"nothing" * 999,
+                    "an earlier state": early,
+                }
+                (directory / "runs.sqlite").write_bytes(data[harm])
+
+        def note(self, message):
+            pass
+
+    with pytest.raises(UserError, match=r"damaged|lacks .* runs") as caught:
+        run(plan, Vandal())
+    assert "\n" not in str(caught.value)

@@ -271,6 +271,17 @@ def test_text_in_parquet_that_is_not_utf8_is_refused(tmp_path):
         study.import_rows(tmp_path / "bad.parquet", opened)
 
 
+def test_a_column_name_in_parquet_that_is_not_utf8_is_refused(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    path = tmp_path / "bad.parquet"
+    pyarrow.parquet.write_table(pa.table({"extra": [1]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"extra", b"ex\xf0\x28a"))
+    with pytest.raises(UserError, match="not a Parquet file: 'utf-8' codec"):
+        study.read_file(path)
+
+
 @pytest.mark.parametrize("name", ["rows.txt", "rows.xlsx"])
 def test_other_formats_are_refused(store, tmp_path, name):
     with Store.open(store) as opened, pytest.raises(UserError, match=r"named \*.csv or \*.parquet"):

@@ -2,8 +2,10 @@
 
 import os
 import signal
+import sys
 import time
 import uuid
+from types import SimpleNamespace
 
 import pytest
 import study_fake
@@ -183,3 +185,47 @@ def test_workers_start_anew_after_many_batches(monkeypatch):
 def test_at_least_one_worker():
     with pytest.raises(UserError, match="'workers' must be at least 1"):
         LocalExecutor(0)
+
+
+def fake_ray(**functions):
+    """A stand-in for Ray, whose own failures are hard to bring about."""
+
+    class RayError(Exception):
+        pass
+
+    return SimpleNamespace(
+        is_initialized=lambda: False,
+        init=lambda **options: None,
+        shutdown=lambda: None,
+        remote=lambda function: SimpleNamespace(options=lambda **options: None),
+        get_runtime_context=lambda: SimpleNamespace(get_node_id=lambda: "home"),
+        exceptions=SimpleNamespace(RayError=RayError),
+        **functions,
+    )
+
+
+def test_ray_that_starts_too_slowly_is_an_error_in_one_line(monkeypatch):
+    def init(**options):
+        raise Exception("The current node timed out during startup.\nThe raylet failed.")
+
+    ray = fake_ray()
+    ray.init = init
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with pytest.raises(UserError, match=r"Ray cannot be started here: .* timed out") as caught:
+        study.RayExecutor(workers=1)
+    assert "\n" not in str(caught.value)
+
+
+def test_ray_that_has_stopped_is_an_error_that_says_how_to_resume(monkeypatch):
+    nodes = [{"NodeID": "home", "Alive": True, "Resources": {"CPU": 2}}]
+    ray = fake_ray(nodes=lambda: nodes)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    executor = study.RayExecutor(workers=2)
+    assert executor.slots == 2
+
+    def gone():
+        raise ray.exceptions.RayError("Failed to connect to GCS.")
+
+    ray.nodes = gone
+    with pytest.raises(UserError, match=r"Ray has stopped: .* rerun the same command to resume"):
+        _ = executor.slots

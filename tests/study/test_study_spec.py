@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kandle import _form as form
 from kandle._errors import UserError
 from kandle.store import RunSpec, compact
+from kandle.study._environment import _as_name
 
 NAMES = st.text(st.characters(exclude_characters="/\\"), min_size=1).filter(form.name.accepts)
 SPEC = RunSpec("functions", "f3", "power-law", 5, 8, 2, 1, alpha=0.25, beta=1.75)
@@ -96,3 +97,8 @@ def test_a_missing_field_is_refused():
 def test_settings_of_the_scheme():
     spec = RunSpec("s", "f1", "glorot", 5, 8, 2, 0, gain=1.5, settings='{"split":"half"}')
     assert spec.scheme_settings == {"gain": 1.5, "split": "half"}
+
+
+def test_the_name_of_a_machine_is_a_name():
+    assert form.name.accepts(_as_name(" AMD/EPYC \x1b[31m 7B13\n"))
+    assert _as_name("x86_64 AMD EPYC") == "x86_64 AMD EPYC"

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -470,6 +471,32 @@ def test_a_received_store_with_hostile_names_is_shown_safely(tmp_path, command):
     )
     assert done.returncode == 2
     assert "\x1b" not in done.stderr
+
+
+@pytest.mark.parametrize("field", ["study", "problem", "scheme", "machine", "identity", "loss"])
+def test_a_store_with_records_that_are_no_runs_is_not_merged(tmp_path, field, capsys):
+    good = study.RunSpec("s", "f1", "glorot", 5, 8, 2, 0)
+    bad, machine = good.replace(seed=1), "m"
+    if field == "machine":
+        machine = "m\x1b[31m"
+    elif field in ("study", "problem", "scheme"):
+        bad = bad.replace(**{field: "../x\x1b[31m"})
+    with Store.open(tmp_path / "received", "w") as store, store.transaction():
+        for spec, name in ((good, "m"), (bad, machine)):
+            identity = "0" * 64 if (field, spec) == ("identity", bad) else spec.identity
+            store.put(identity, spec.to_dict(), Outcome("ok", loss=0.5, machine=name))
+    if field == "loss":
+        with sqlite3.connect(tmp_path / "received" / "runs.sqlite") as connection:
+            connection.execute("UPDATE runs SET loss = 0.25 WHERE id = 2")
+        connection.close()
+    merge = ["study", "merge", str(tmp_path / "received"), "--store", str(tmp_path / "own")]
+    assert main(merge) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "\x1b" not in error
+    word = {"identity": "does not fit its identity", "loss": "1 damaged record"}
+    assert word.get(field, f"'{field}' of a run must be a name") in error
+    assert not (tmp_path / "own").exists()
 
 
 def test_a_refused_import_leaves_no_store(tmp_path, command):

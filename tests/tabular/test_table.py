@@ -6,7 +6,7 @@ import pytest
 
 from kandle._errors import UserError
 from kandle.problems import get
-from kandle.tabular import Scaler, Table, read_frame
+from kandle.tabular import Scaler, Table, numbers, read_frame
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame(
@@ -275,3 +275,13 @@ def test_rounding_does_not_lead_out_of_the_domain():
     close = np.nextafter(1.0, 2.0)
     x = Table(pd.DataFrame({"a": [1.0, close, 1.0], "y": [1.0, 2.0, 3.0]}), "y").arrays("float64")
     assert np.abs(np.concatenate([x["x"], x["x_test"]])).max() <= 1
+
+
+def test_a_whole_number_beyond_float64_is_named(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text(f"a,b\n1,2\n{'9' * 5000},4\n3,x\n")
+    frame = read_frame(path)
+    with pytest.raises(UserError, match=r"Column 'a', row 2 is '9{60}…', which is not a finite"):
+        numbers(frame, ["a"])
+    with pytest.raises(UserError, match="row 2 is a whole number beyond float64, which is not"):
+        numbers(pd.DataFrame({"a": [1, 10**5000]}), ["a"])

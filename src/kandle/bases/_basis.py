@@ -13,6 +13,9 @@ from jaxtyping import Float
 from kandle._errors import UserError, must
 from kandle.bases._inputs import Inputs
 
+# Derivatives beyond it overflow, and some are computed one by one.
+_MAX_ORDER = 100
+
 
 @dataclasses.dataclass(frozen=True)
 class Basis(abc.ABC):
@@ -88,7 +91,7 @@ class Basis(abc.ABC):
             order: ν, the order of the derivative.
             xp: the array namespace, `numpy` (float64) or `jax.numpy`.
         """
-        x = np.asarray(x, np.float64) if xp is np else x
+        x = real_points(x, xp)
         return xp.moveaxis(self.table(x, self.check_order(order), xp), 0, -1)
 
     def moments(self, inputs: Inputs, order: int = 0) -> Float[np.ndarray, " n_basis"]:
@@ -130,10 +133,19 @@ class Basis(abc.ABC):
         return basis
 
 
+def real_points(x: Any, xp: ModuleType) -> Any:
+    """Points as they are, or as float64 with NumPy; an error if they are complex."""
+    found = np.asarray(x) if xp is np else x
+    if "complex" in (dtype := str(getattr(found, "dtype", ""))):
+        raise must("'x' of a basis", "real", f"an array of {dtype}")
+    return np.asarray(found, np.float64) if xp is np else found
+
+
 def check_order(order: int) -> int:
     """A derivative order as a plain integer, or an error that says what it must be."""
-    if isinstance(order, bool) or not isinstance(order, numbers.Integral) or order < 0:
-        raise must("'order'", "an integer of at least 0", order)
+    whole = isinstance(order, numbers.Integral) and not isinstance(order, bool)
+    if not whole or not 0 <= order <= _MAX_ORDER:
+        raise must("'order'", f"an integer from 0 to {_MAX_ORDER}", order)
     return int(order)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from kandle._errors import must
-from kandle.bases._basis import Basis, check_count
+from kandle.bases._basis import Basis, check_count, real_points
 from kandle.bases._cardinal import local_taps
 from kandle.bases._domain import check_domain
 from kandle.bases._recursion import recursion
@@ -97,7 +97,7 @@ class BSpline(Basis):
         return self.knots
 
     def values(self, x: Any, order: int = 0, xp: ModuleType = np) -> Float[Any, "... n_basis"]:
-        x = np.asarray(x, np.float64) if xp is np else x
+        x = real_points(x, xp)
         B = recursion(x, self.knots, self.degree, self.check_order(order), xp)
         return xp.moveaxis(B, 0, -1)
 

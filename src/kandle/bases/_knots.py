@@ -14,6 +14,9 @@ from kandle.bases._basis import Basis, check_count
 from kandle.bases._recursion import check_knots, recursion
 from kandle.bases._sample import quantile_knots, sample_values
 
+# Beyond any use, and before the knots of a degree in a damaged file fill the memory.
+_MAX_DEGREE = 100
+
 
 @dataclass(frozen=True)
 class Knots(Basis):
@@ -29,7 +32,7 @@ class Knots(Basis):
 
     Args:
         knots: the breakpoints, at least two.
-        degree: k, at least 0.
+        degree: k, from 0 to 100.
         left, right: the k knots before t_0 and after t_G, in increasing order; None continues the
             breakpoints as above.
 
@@ -50,6 +53,8 @@ class Knots(Basis):
 
     def __post_init__(self):
         k = check_count("'degree' of Knots", self.degree, 0)
+        if k > _MAX_DEGREE:
+            raise must("'degree' of Knots", f"at most {_MAX_DEGREE}", k)
         t = check_knots(self.knots, 0)
         h = np.diff(t)
         if self.left is None and not h[0] > 0:

@@ -3,6 +3,7 @@
 import argparse
 import json
 import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,8 @@ from kandle._errors import UserError
 from kandle._text import printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kandle.store import Gathered
     from kandle.study import Executor, Plan
 
@@ -332,18 +335,35 @@ def _verify(arguments: argparse.Namespace) -> int:
 def _merge(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from kandle.store import Store, merge
+    from kandle.store import Store, check_runs, merge
 
     worst = 0
     for source in arguments.sources:
         if Path(source).resolve() == Path(arguments.store).resolve():
             raise UserError(f"The store {source} cannot be merged into itself.")
-        Store.open(source).close()  # fails before anything is written if it is missing
-    with Store.open(arguments.store, "w") as store:
-        for source in arguments.sources:
-            with Store.open(source) as other:
-                worst = max(worst, _report(source, merge(store, other)))
+        with Store.open(source) as other:  # fails before anything is written
+            check_runs(other)
+    fresh = not Path(arguments.store).exists()
+    try:
+        with Store.open(arguments.store, "w") as store:
+            for source in arguments.sources:
+                with Store.open(source) as other:
+                    worst = max(worst, _report(source, merge(store, other)))
+    except UserError:  # a damaged curve, say, which is found only when it is read
+        if fresh:
+            _remove_if_empty(Path(arguments.store))
+        raise
     return worst
+
+
+def _remove_if_empty(directory: "Path") -> None:
+    """Remove a store that was created here and into which nothing was put."""
+    from kandle.store import Store
+
+    with Store.open(directory) as store:
+        empty = len(store) == 0
+    if empty:
+        shutil.rmtree(directory)
 
 
 def _report(source: str, gathered: "Gathered") -> int:

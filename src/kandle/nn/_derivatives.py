@@ -202,11 +202,11 @@ class RecordingDerivatives(Derivatives):
 
 
 def check_dimensions(name: str, dimensions: Sequence[int], n_in: int) -> tuple[int, ...]:
-    """Distinct dimensions of the input, or an error that names the argument."""
-    given = tuple(dimensions)
-    valid = all(type(i) is int and 0 <= i < n_in for i in given)
-    if not valid or len(set(given)) != len(given):
-        raise must(f"'{name}' of derivatives", f"distinct integers from 0 to {n_in - 1}", given)
+    """Distinct dimensions of the input as plain integers, or an error that names the argument."""
+    what, requirement = f"'{name}' of derivatives", f"distinct integers from 0 to {n_in - 1}"
+    given = _dimensions(dimensions, n_in)
+    if given is None or len(set(given)) != len(given):
+        raise must(what, requirement, dimensions)
     return given
 
 
@@ -214,12 +214,23 @@ def check_multi_indices(further: Sequence[Sequence[int]], n_in: int) -> tuple[Mu
     """Multi-indices in ascending order, or an error that names the argument."""
     requirement = f"a sequence of tuples of inputs from 0 to {n_in - 1}, such as [(0, 0, 0)]"
     try:
-        given = tuple(tuple(index) for index in further)
+        given = tuple(_dimensions(index, n_in) for index in further)
     except TypeError:
-        raise must("'further' of derivatives", requirement, further) from None
-    if not all(index and all(i in range(n_in) for i in index) for index in given):
+        given = (None,)
+    if not all(given):
         raise must("'further' of derivatives", requirement, further)
-    return tuple(dict.fromkeys(tuple(sorted(index)) for index in given))
+    return tuple(dict.fromkeys(tuple(sorted(index)) for index in given if index))
+
+
+def _dimensions(given: Any, n_in: int) -> tuple[int, ...] | None:
+    """Inputs as plain integers; None if any of them is no integer, or there is no such input."""
+    try:
+        inputs = tuple(given)
+    except TypeError:
+        return None
+    plain = (isinstance(i, numbers.Integral) and not isinstance(i, bool) for i in inputs)
+    valid = all(plain) and all(0 <= i < n_in for i in inputs)
+    return tuple(map(int, inputs)) if valid else None
 
 
 def by_order(

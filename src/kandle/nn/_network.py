@@ -199,7 +199,7 @@ class KAN(eqx.Module):
             first = tuple(dict.fromkeys((*first, *once)))
             second = tuple(dict.fromkeys((*second, *twice)))
             table = second_order(self.layers, rows, first, second, mixed)
-        shaped = {index: along.reshape(*leading, -1) for index, along in table.items()}
+        shaped = {index: along.reshape(*leading, along.shape[-1]) for index, along in table.items()}
         return Derivatives(shaped.pop(()), further=shaped)
 
     def freeze(self, x: Real[ArrayLike, "... n_in"]) -> "KAN":
@@ -379,7 +379,7 @@ def _evaluate(
     rows = x.reshape(-1, x.shape[-1])
     for layer in layers:
         rows = layer(rows)
-    return rows.reshape(*x.shape[:-1], -1)
+    return rows.reshape(*x.shape[:-1], rows.shape[-1])  # -1 is undefined for no rows
 
 
 def _check_widths(widths: Any) -> tuple[int, ...]:

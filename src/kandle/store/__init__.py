@@ -2,7 +2,7 @@
 
 from kandle.store._columns import COLUMNS, PYTHON, TYPES
 from kandle.store._errors import StoreError, StoreMoved
-from kandle.store._merge import Gathered, gather, merge
+from kandle.store._merge import Gathered, check_runs, gather, merge
 from kandle.store._outcome import OUTCOME_KINDS, OUTCOME_TYPES, Curve, Outcome, Spectrum
 from kandle.store._packed import read_manifest
 from kandle.store._place import writer
@@ -35,6 +35,7 @@ __all__ = [
     "StoreError",
     "StoreMoved",
     "Verification",
+    "check_runs",
     "compact",
     "gather",
     "merge",

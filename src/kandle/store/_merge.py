@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from kandle._errors import UserError
+from kandle.store._blobs import Unreadable
+from kandle.store._errors import StoreError
 from kandle.store._outcome import Outcome
 from kandle.store._store import Store
 
@@ -40,8 +43,21 @@ def gather(store: Store, runs: Iterable[tuple[str, dict[str, Any], Outcome]]) ->
     return found
 
 
+def check_runs(source: Store) -> None:
+    """An error that names the first record of a store that is no run of this Kandle."""
+    for row in source.rows():
+        try:
+            row.check_configuration()
+        except (UserError, Unreadable) as error:
+            raise StoreError(f"{source.path}: {row.name}: {error}") from None
+
+
 def merge(store: Store, source: Store) -> Gathered:
-    """Put all runs of `source` into `store`. Doing it twice changes nothing."""
+    """Put all runs of `source` into `store`. Doing it twice changes nothing.
+
+    A source that holds anything that is no run, such as a name with a line break, is refused.
+    """
+    check_runs(source)
     found = gather(store, source.records())
     if looks := {key: look for key, look in source.schemes().items() if key not in store.schemes()}:
         store.add_schemes(looks)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from kandle.store._blobs import Unreadable
 from kandle.store._checks import checksum, combined
-from kandle.store._outcome import OUTCOME_TYPES, Curve, Outcome, Spectrum
-from kandle.store._run import ADDED_DEFAULTS, FIELDS
+from kandle.store._outcome import OUTCOME_KINDS, OUTCOME_TYPES, Curve, Outcome, Spectrum
+from kandle.store._run import ADDED_DEFAULTS, FIELDS, RunSpec
 
 STORED = tuple(OUTCOME_TYPES)
 """The columns of an outcome, in the order of the table."""
@@ -56,6 +56,12 @@ class Row(NamedTuple):
     def name(self) -> str:
         """What a message calls the run."""
         return f"run {str(self.identity)[:12]} of study {str(self.study)!r}"
+
+    def check_configuration(self) -> None:
+        """An error unless this is a run: a configuration, its identity, and a machine's name."""
+        if RunSpec.from_dict(parse(self.configuration)).identity != self.identity:
+            raise Unreadable("its configuration does not fit its identity")
+        OUTCOME_KINDS["machine"].check("'machine' of a run", self.machine)
 
     def outcome(self, curve: Curve | None = None, spectra: tuple[Spectrum, ...] = ()) -> Outcome:
         values: dict[str, Any] = {name: getattr(self, name) for name in STORED}

@@ -1,7 +1,7 @@
 """Sessions: which command wrote into a store, how far it came and how it ended."""
 
 import sqlite3
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
 
 from kandle.store._checks import checksum
 
@@ -50,8 +50,13 @@ def read(connection: sqlite3.Connection) -> tuple[dict[int, Session], list[str]]
     for number, *values, found in connection.execute(
         f"SELECT id, {_COLUMNS}, checksum FROM sessions ORDER BY id"
     ):
-        if found in (None, checksum(tuple(values))):
+        # An older format has no checksums; what is not even of the right kind is damaged anyway.
+        if found == checksum(tuple(values)) or (found is None and _plausible(values)):
             intact[number] = Session(*values)
         else:
             damaged.append(f"session {number}")
     return intact, damaged
+
+
+def _plausible(values: list[object]) -> bool:
+    return [type(value) for value in values] == [field.type for field in fields(Session)]

@@ -232,7 +232,7 @@ class Store:
 
     def check_in_place(self) -> None:
         """Raise unless the file that is open is still the one at the store's path."""
-        if self._file is not None and _file_id(self.path) != self._file:
+        if self._file is None or _file_id(self.path) != self._file:
             raise StoreMoved(
                 f"{self.path} was deleted, moved or replaced while it was being written."
             )

@@ -17,7 +17,6 @@ from kandle.store._errors import StoreError
 from kandle.store._outcome import Curve, Spectrum
 from kandle.store._place import WriterLock, refuse_network
 from kandle.store._rows import Row, parse, read_row, vanished
-from kandle.store._run import RunSpec
 from kandle.store._schema import FILE, connect_reader
 from kandle.store._store import SchemeLook, Store
 
@@ -134,8 +133,7 @@ def _whole(connection: sqlite3.Connection, row: Row, checked: bool) -> _Intact:
     """A run with its curve and spectra, or an error that says what is damaged."""
     if not row.is_intact(checked=checked):
         raise Unreadable("its configuration or results were changed")
-    if RunSpec.from_dict(parse(row.configuration)).identity != row.identity:
-        raise Unreadable("its configuration does not fit its identity")
+    row.check_configuration()
     curve = connection.execute("SELECT steps, loss FROM curves WHERE run = ?", (row.id,)).fetchone()
     if checked and row.curve_sum != curve_checksum(row.identity, curve or ()):
         raise Unreadable("its curve was changed or lost")

@@ -61,7 +61,7 @@ def machine() -> str:
 
 def _as_name(text: str) -> str:
     """`text` without what a name must not contain."""
-    return printable(text.replace("/", "-").replace("\\", "-")).strip()
+    return printable(text).replace("/", "-").replace("\\", "-").strip()
 
 
 def _processor() -> dict[str, str]:

@@ -186,6 +186,7 @@ def _from_parquet(path: Path) -> tuple[list[str], Iterator[Row]]:
 
     try:
         table = pyarrow.parquet.read_table(path)
+        columns = table.column_names
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not a Parquet file: {error}.") from None
 
@@ -197,7 +198,7 @@ def _from_parquet(path: Path) -> tuple[list[str], Iterator[Row]]:
             raise UserError(f"{path} has text that is not UTF-8: {error}.") from None
 
     rows = (_row(f"{path}, row {n}: ", row.items()) for n, row in enumerate(lines(), 1))
-    return table.column_names, rows
+    return columns, rows
 
 
 def _row(place: str, values: Iterable[tuple[str, Any]]) -> Row:

@@ -67,7 +67,13 @@ class RayExecutor(Executor):
         Nothing can be submitted once the node of this process has died (it dies with any of its
         agents): an error, because waiting would never end.
         """
-        nodes = self._ray.nodes()
+        try:
+            nodes = self._ray.nodes()
+        except (self._ray.exceptions.RayError, ConnectionError, RuntimeError) as error:
+            raise StudyError(
+                f"Ray has stopped: {one_line_reason(error).rstrip('.')}. All finished runs are "
+                "stored: rerun the same command to resume."
+            ) from None
         if any(node["NodeID"] == self._home and not node["Alive"] for node in nodes):
             raise StudyError(
                 "Ray's node on this machine has died (logs: /tmp/ray/session_latest/logs). "
@@ -124,9 +130,14 @@ def _connect(ray: Any, address: str | None, workers: int) -> None:
         options["address"] = address
     try:
         ray.init(**options)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        where = f"at {address}" if address else "to be started here"
-        raise StudyError(f"There is no Ray cluster {where}: {one_line_reason(error)}.") from None
+    except Exception as error:  # Ray raises plain exceptions too, when a node starts too slowly
+        reason = one_line_reason(error).rstrip(".")
+        if address is None:
+            raise StudyError(
+                f"Ray cannot be started here: {reason}. All finished runs are stored: rerun the "
+                "same command, with --ray or without."
+            ) from None
+        raise StudyError(f"There is no Ray cluster at {address}: {reason}.") from None
 
 
 def _check_reachable(address: str) -> None:

@@ -38,7 +38,7 @@ def run(
         chosen = stack.enter_context(executor())
         watcher = watcher or stack.enter_context(display(plan.study.name))
         try:
-            return drive(
+            progress = drive(
                 plan.specs,
                 store,
                 chosen,
@@ -49,6 +49,21 @@ def run(
             )
         except StoreMoved as error:
             raise StoreMoved(f"{error} {_rescued(store)}") from None
+    _check_stored(plan, directory)
+    return progress
+
+
+def _check_stored(plan: Plan, directory: str | Path) -> None:
+    """Read the store as everyone will from now on.
+
+    Its file may have been overwritten in place, which the connection that wrote it does not see.
+    """
+    with Store.open(directory) as store:
+        if missing := store.missing(plan.specs):
+            raise StoreError(
+                f"{store.path} lacks {len(missing):,} runs that were stored in it: it was changed "
+                "while it was being written. Run the same command again."
+            )
 
 
 def _warn_of_problems(plan: Plan) -> None:

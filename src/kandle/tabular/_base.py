@@ -21,9 +21,11 @@ from kandle.tabular._read import is_text
 from kandle.tabular._rows import Block, InMemory, merge_equal_rows
 from kandle.tabular._saved import (
     Fitted,
+    damage_names_file,
     describe_scheme,
     load_fitted,
     plain,
+    require,
     restore_scheme,
     restored,
     save_fitted,
@@ -121,10 +123,13 @@ class KANEstimator(BaseEstimator):
             )
         if found != cls.__name__:
             raise must(f"{path}", f"a saved {cls.__name__}", found)
-        parameters = {k: restored(v) for k, v in fitted.extra["parameters"].items()}
-        parameters["init"] = restore_scheme(path, fitted.extra["init"])
-        estimator = cls(**parameters)
-        estimator._restore(fitted)
+        with damage_names_file(path):
+            parameters = fitted.extra["parameters"]
+            require(isinstance(parameters, dict), "'parameters' is not an object")
+            parameters = {k: restored(v) for k, v in parameters.items()}
+            parameters["init"] = restore_scheme(path, fitted.extra["init"])
+            estimator = cls(**parameters)
+            estimator._restore(fitted)
         return estimator
 
     def _extra(self) -> dict[str, Any]:
@@ -133,11 +138,21 @@ class KANEstimator(BaseEstimator):
     def _restore(self, fitted: Fitted) -> None:
         self.fitted_ = fitted
         self._merged = fitted.extra.get("networks", 1)
+        self.n_iter_ = fitted.extra.get("updates", self.max_iter)
+        for count in (self._merged, self.n_iter_):
+            require(
+                type(count) is int and count >= 0,
+                f"{count!r} is not a number of networks or updates",
+            )
+        hidden = fitted.model.widths[1:-1]
+        require(
+            self._merged > 0 and not any(width % self._merged for width in hidden),
+            f"{self._merged} networks do not fit into the widths {hidden}",
+        )
         self.loss_curve_, self.validation_scores_ = [], []
         self.n_features_in_ = len(fitted.inputs.columns)
         if fitted.extra["named"]:
             self.feature_names_in_ = np.asarray(fitted.inputs.columns, dtype=object)
-        self.n_iter_ = fitted.extra.get("updates", self.max_iter)
 
     def _settings(self) -> FitSettings:
         try:

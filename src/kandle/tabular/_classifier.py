@@ -12,9 +12,12 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from kandle._errors import UserError, must
 from kandle.tabular._base import KANEstimator, check_numbers
-from kandle.tabular._saved import Fitted
+from kandle.tabular._saved import Fitted, require
 from kandle.tabular._scaler import Scaler
 from kandle.tabular._settings import FitSettings, plain_number
+
+# In bytes, the longest class that is read from a file: text of 16,000 characters.
+_LONGEST_LABEL = 64_000
 
 
 class KANClassifier(ClassifierMixin, KANEstimator):
@@ -162,7 +165,12 @@ class KANClassifier(ClassifierMixin, KANEstimator):
 
     def _restore(self, fitted: Fitted) -> None:
         super()._restore(fitted)
-        self.classes_ = np.asarray(fitted.classes, dtype=fitted.extra["dtype"])
+        kind = np.dtype(fitted.extra["dtype"])
+        require(kind.itemsize <= _LONGEST_LABEL, f"its classes are of the type {kind}")
+        self.classes_ = np.asarray(fitted.classes, dtype=kind)
+        # Text may be cut off, and numbers rounded, by a type that is not theirs.
+        same = repr(_labels(self.classes_)) == repr(fitted.classes)
+        require(same, f"its classes {fitted.classes} are not of the type {kind}")
 
 
 def _check_one_type(y: np.ndarray) -> None:

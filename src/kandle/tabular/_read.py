@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kandle._errors import UserError, must, needs_extra, unknown
+from kandle._text import printable
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # More columns than this are no table that a network could learn from.
 MOST_COLUMNS = 100_000
+
+# Characters of a cell that a message shows.
+_LONGEST_SHOWN = 60
 
 _SEPARATORS = ",;\t|"
 
@@ -143,7 +147,11 @@ def column_numbers(
     if series.dtype.kind in "mMc":  # pandas would count a date's nanoseconds
         error = must(f"Column {name!r}, row 1", "a real number", str(series.iloc[0]))
         raise error if series.dtype.kind == "c" else UserError(f"{error} {_ABOUT_DATES}")
-    values = pd.Series(pd.to_numeric(series, errors="coerce")).to_numpy(np.float64, na_value=np.nan)
+    try:
+        found = pd.to_numeric(series, errors="coerce")
+    except OverflowError:  # whole numbers beyond float64
+        found = [_float(value) for value in series]
+    values = pd.Series(found).to_numpy(np.float64, na_value=np.nan)
     if np.isfinite(values).all():
         return values
     missing = series.isna().to_numpy()
@@ -156,7 +164,11 @@ def column_numbers(
     cell, shown_row = series.iloc[row], first_row + row + 1
     if missing[row]:
         check_present(series, f"Column {name!r}", advice or _ABOUT_MISSING, first_row)
-    shown = repr(cell) if isinstance(cell, str) else cell
+    shown = cell
+    if isinstance(cell, int) and cell.bit_length() > 1024:
+        shown = "a whole number beyond float64"
+    elif isinstance(cell, str):
+        shown = repr(cell if len(cell) <= _LONGEST_SHOWN else f"{cell[:_LONGEST_SHOWN]}…")
     if advice is None:
         is_date = isinstance(cell, str) and _DATE.search(cell) is not None
         advice = _ABOUT_DATES if is_date else _ABOUT_TEXT if isinstance(cell, str) else ""
@@ -186,10 +198,17 @@ def _more(rows: np.ndarray) -> str:
     return f" (and {rows.size - 1} more of its rows)" if rows.size > 1 else ""
 
 
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return np.nan
+
+
 def listed(names: Sequence[str], most: int = 20) -> str:
-    """Names with commas between, the first ones if there are many."""
+    """Names with commas between, safe to show; the first ones if there are many."""
     more = f", … ({len(names):,} in all)" if len(names) > most else ""
-    return ", ".join(map(str, names[:most])) + more
+    return ", ".join(map(printable, names[:most])) + more
 
 
 def _separator(path: Path) -> str:

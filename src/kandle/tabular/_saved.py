@@ -1,10 +1,12 @@
 """A fitted network with the scaling between a table's units and its own, saved in one file."""
 
+import contextlib
 import json
 import numbers
 import os
+import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -153,14 +155,23 @@ def describe_scheme(scheme: str | Scheme) -> str | dict[str, Any]:
 def restore_scheme(path: Any, description: str | dict[str, Any]) -> str | Scheme:
     """The scheme that a file names; the default, with a warning, for one of an author's own.
 
-    A file holds no code. The saved weights do not depend on the scheme: only another fit does.
+    Reading a file must not run code, and neither must a fit that goes on from it: a scheme
+    `module:Class` is kept only if its module is loaded already. The saved weights do not depend on
+    the scheme: only another fit does.
     """
     if isinstance(description, str):
-        return description
-    if "own" not in description:
+        module, colon, _ = description.partition(":")
+        if not colon or module in sys.modules:
+            return description
+        own = description
+    elif isinstance(description, dict) and "own" in description:
+        own = description["own"]
+    elif isinstance(description, dict) and description.get("name") in SCHEMES:
         return from_dict(description)
+    else:
+        raise UserError("'init' is not the description of a scheme")
     warnings.warn(
-        f"{path} was fitted with a user-defined scheme, {description['own']}. Its weights are as "
+        f"{path} was fitted with a user-defined scheme, {own}. Its weights are as "
         "they were saved; 'init' is now 'power-law': set it before you fit again.",
         stacklevel=3,
     )
@@ -187,15 +198,49 @@ def load_fitted(path: str | os.PathLike) -> Fitted:
             "or by an estimator."
         )
     model = load_network(path)
+    with damage_names_file(path):
+        return _from_description(model, json.loads(metadata[FITTED]))
+
+
+@contextlib.contextmanager
+def damage_names_file(path: str | os.PathLike) -> Iterator[None]:
+    """Whatever goes wrong while a description is taken apart is damage, in one line."""
     try:
-        described = json.loads(metadata[FITTED])
-        inputs = Scaler.from_dict(described["inputs"])
-        target = described["target"]
-        target = None if target is None else Scaler.from_dict(target)
-        classes, extra = described["classes"], described["extra"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} has a damaged description of its data: {error}") from None
-    outputs = len(target.columns) if target is not None else len(classes or ())
-    if model.widths[0] != len(inputs.columns) or model.widths[-1] != outputs:
-        raise UserError(f"{path} has a model that does not fit the description of its data.")
-    return Fitted(model, inputs, target, classes, extra)
+        yield
+    except KeyError as error:
+        raise UserError(f"{path} has a damaged description of its data: it lacks {error}") from None
+    # A number of thousands of digits is a ValueError, one beyond float64 an OverflowError.
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path} has a damaged description of its data: {reason}") from None
+
+
+def _from_description(model: KAN, described: Any) -> Fitted:
+    """The fit that a file describes, every part of it checked against the others."""
+    require(isinstance(described, dict), "it is not an object")
+    inputs, target = Scaler.from_dict(described["inputs"]), described["target"]
+    target = None if target is None else Scaler.from_dict(target)
+    classes, extra = described["classes"], described["extra"]
+    require(isinstance(extra, dict), "'extra' is not an object")
+    require((target is None) != (classes is None), "it has not one of 'target' and 'classes'")
+    require(
+        classes is None
+        or (isinstance(classes, list) and all(isinstance(c, str | int | float) for c in classes)),
+        "'classes' are not texts or numbers",
+    )
+    fitted = Fitted(model, inputs, target, classes, extra)
+    outputs = len(classes or ()) if target is None else len(target.columns)
+    widths = len(inputs.columns), outputs
+    require(widths == (model.widths[0], model.widths[-1]), "the model has other inputs or outputs")
+    encoder = fitted.encoder
+    require(
+        encoder is None or encoder.names == list(inputs.columns),
+        "'columns' are not those of the inputs",
+    )
+    return fitted
+
+
+def require(holds: bool, otherwise: str) -> None:
+    """An error about a description, unless something holds."""
+    if not holds:
+        raise UserError(otherwise)
