@@ -1,5 +1,5 @@
-"""What the autograd functions have in common: who takes part in a call, what the forward pass saves,
-which gradients the backward pass is asked for, and derivatives of a composition of operators."""
+"""What all autograd functions need: who takes part in a call, what a forward pass saves, which
+gradients a backward pass is asked for, and derivatives of a composition of operators."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -253,7 +253,7 @@ def _third(network, x, g, u, v, s, weights, kept, needed) -> Gradients:
 
 
 def _remember(ctx: Any, arguments: Sequence[Any], results: Gradients, *kept: Any) -> Gradients:
-    """Save what the backward pass of a derivative needs; its last three arguments are no tensors."""
+    """Save what the backward pass needs; the last three arguments are no tensors."""
     remember(ctx, arguments[:-3], extra=kept)
     ctx.network = arguments[-1]
     ctx.set_materialize_grads(False)

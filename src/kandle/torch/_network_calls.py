@@ -1,9 +1,9 @@
 """The native calls that take a whole network: its values and its first three derivatives.
 
-A "level" is a value at h_0, …, h_L, where h_0 = x is the network's input and h_l the output of layer
-l: three tensors, at h_0, at all that is between (one after the other, in one tensor) and at h_L, with
-None for what a call is not given or asked for. Weights are r, c, b and bias of each layer, and None
-for those that a layer lacks. See `src/native/network.cc`.
+A "level" is a value at each of h_0, …, h_L, where h_0 = x is the network's input and h_l the output
+of layer l. It is given by three tensors, at h_0, at h_1, …, h_{L-1} (one after the other, in one
+tensor) and at h_L, with None for what a call is not given or asked for. Weights are r, c, b and bias
+of each layer, and None for those that a layer lacks. See `src/native/network.cc`.
 """
 
 import ctypes
