@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.nn.modules.module import _has_any_global_hook
 
 from kandle.torch import _native, _network_calls, _ops
@@ -28,7 +29,6 @@ from kandle.torch._context import (
     is_eager,
     needed_gradients,
     remember,
-    wants_plain,
 )
 from kandle.torch._layer import KANLinear
 from kandle.torch._network_calls import Network, network_of
@@ -39,7 +39,7 @@ _WEIGHTS = ("base_weight", "spline_scaler", "spline_weight", "bias")
 
 def evaluate(layers: Iterable[nn.Module], x: Tensor) -> Tensor | None:
     """The layers one after the other; None where only calling each of them will do."""
-    if not is_eager(x) or wants_plain(x) or not _native.usable(x) or _has_any_global_hook():
+    if not is_eager(x) or not _native.usable(x) or forward_ad._current_level >= 0:
         return None
     dtype = x.dtype
     weights: list[Tensor | None] = []
@@ -51,7 +51,7 @@ def evaluate(layers: Iterable[nn.Module], x: Tensor) -> Tensor | None:
         weights += operands[0]
         shapes.append(operands[1])
     network = network_of(tuple(shapes))
-    if network is None or x.shape[-1] != network.widths[0]:
+    if network is None or x.shape[-1] != network.widths[0] or _has_any_global_hook():
         return None
     # Layers that `_Second` does not cover are differentiated twice more cheaply one by one.
     if x.requires_grad and not network.takes_second[dtype]:
@@ -67,11 +67,12 @@ def evaluate(layers: Iterable[nn.Module], x: Tensor) -> Tensor | None:
 
 def _operands(layer: nn.Module, dtype: torch.dtype) -> tuple[Sequence[Any], tuple] | None:
     """The weights and the shape of a layer that is what the kernels compute, and nothing more."""
-    if type(layer) is not KANLinear or not _is_called_directly(layer):
-        return None
     # Attributes that `nn.Module` would search for are read from its dictionaries: every network
     # comes here in every call.
-    own, parameters, modules = layer.__dict__, layer._parameters, layer._modules
+    own = layer.__dict__
+    if type(layer) is not KANLinear or not _is_called_directly(own):
+        return None
+    parameters, modules = own["_parameters"], own["_modules"]
     if own["_buffers"]["grid"]._version != layer._grid_version:
         layer._follow_grid()
     R = modules["base_activation"] if "base_activation" in modules else own["base_activation"]
@@ -84,11 +85,11 @@ def _operands(layer: nn.Module, dtype: torch.dtype) -> tuple[Sequence[Any], tupl
     expected = (edges, edges, (n_out, n_in, grid + degree), (n_out,))
     for w, size in zip(weights, expected, strict=True):
         if w is not None and not (
-            type(w) in (Tensor, nn.Parameter)
+            w.shape == size
             and w.dtype is dtype
-            and w.shape == size
             and w.is_cpu
             and w.is_contiguous()
+            and type(w) in (Tensor, nn.Parameter)
         ):
             return None
     if weights[1] is None:
@@ -96,9 +97,8 @@ def _operands(layer: nn.Module, dtype: torch.dtype) -> tuple[Sequence[Any], tupl
     return weights, (n_in, n_out, grid, degree, weights[0] is not None, *basis.domain)
 
 
-def _is_called_directly(layer: nn.Module) -> bool:
-    """Whether `layer(x)` is `layer.forward(x)` of its class: no hooks, nothing put in between."""
-    own = layer.__dict__
+def _is_called_directly(own: dict[str, Any]) -> bool:
+    """Whether a module with these attributes is no more than its class's `forward`: no hooks."""
     return not (
         own["_forward_pre_hooks"]
         or own["_forward_hooks"]
@@ -162,16 +162,19 @@ class _Value(torch.autograd.Function):
     def forward(ctx: Any, *arguments: Any) -> Tensor:
         x, *weights, network = arguments
         y, hidden = _network_calls.forward(network, x, weights, True)
-        remember(ctx, arguments[:-1], extra=(hidden,))
+        ctx.save_for_backward(*arguments[:-1], hidden)
         ctx.network = network
         return y
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor) -> Gradients:
         (g,) = cotangents
-        network, needed = ctx.network, needed_gradients(ctx)
+        network, needed = ctx.network, ctx.needs_input_grad[:-1]
         *operands, hidden = ctx.saved_tensors
         x, *weights = operands
+        if needed[0]:  # else all that requires a gradient is mostly what the pass is for
+            ctx.given = [t is not None for t in operands]
+            needed = needed_gradients(ctx)
         if not is_eager(g):
             results = differentiate(_composed(network, 0), operands, (g,), needed)
         elif torch.is_grad_enabled():
