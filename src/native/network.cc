@@ -6,12 +6,13 @@
 //
 //   forward   h_0                      -> h_l
 //   backward  g_L                      -> g_l = d(g F)/dh_l, and d(g F)/dweights
-//   second    u_0, with all g          -> u_l = dh_l along u, a_l = d(g dF)/dh_l, and in the weights
-//   third     v_0 and maybe q_L,       -> p_l, q_l, w_L: the gradients of sum v_0 a_0 + q_L u_L in
+//   second    u_0, with all g          -> u_l = dh_l along u, a_l = d(g dF)/dh_l, and in the
+//   weights third     v_0 and maybe q_L,       -> p_l, q_l, w_L: the gradients of sum v_0 a_0 + q_L
+//   u_L in
 //             with all g, u and a         h_l, u_l and g_L, and those in the weights
 //
 // A pointer to what a call computes may be null: it is then computed only if something else needs
-// it. The sums are those of the layers one by one, so a call has the bits of its layers' calls.
+// it. Values and gradients have the bits of the layers called one by one.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "calls.h"
+#include "mixed.h"
 
 namespace kandle {
 namespace {
@@ -90,8 +92,12 @@ class Network {
   Status backward() {
     Status status = kDone;
     for (std::int64_t l = layers_ - 1; l >= lowest(kG) && status == kDone; --l) {
-      Sums sums(*this, l, l > lowest(kG) ? level(kG, l) : given(kG, l));
-      status = sums.backward(given(kG, l + 1));
+      JetArgs<T> a = layer(l);
+      targets(l, a);
+      a.g = {given(kG, l + 1), 0};
+      a.dx = l > lowest(kG) ? level(kG, l) : given(kG, l);
+      a.want_x = a.dx != nullptr;
+      status = share(a, a.n_in, threads_, active<T>().jet_backward);
     }
     return status;
   }
@@ -103,9 +109,11 @@ class Network {
       if (l < last || given(kU, layers_))
         status = run_second(outputs(l, given(kU, l), nullptr, level(kU, l + 1), nullptr));
     for (std::int64_t l = last; l >= lowest(kA) && status == kDone; --l) {
-      Sums sums(*this, l, l > lowest(kA) ? level(kA, l) : given(kA, l));
-      status = sums.inputs({given(kU, l), nullptr, given(kG, l + 1), nullptr}, nullptr);
-      if (l < last && status == kDone) status = sums.backward(given(kA, l + 1));
+      MixedArgs<T> a = mixed(l);
+      a.u = given(kU, l);
+      a.p = l < last ? given(kA, l + 1) : nullptr, a.q = given(kG, l + 1);
+      a.dx = l > lowest(kA) ? level(kA, l) : given(kA, l);
+      status = run_mixed(a);
     }
     return status;
   }
@@ -120,20 +128,17 @@ class Network {
       if (l > 0 && status == kDone) {
         const std::unique_ptr<T[]> more(new T[n_ * n_out(l)]);
         status = run_second(outputs(l, given(kW, l), nullptr, more.get(), nullptr));
-        add(more.get(), n_ * n_out(l), w);
+        for (std::int64_t j = 0; j < n_ * n_out(l); ++j) w[j] += more[j];
       }
     }
     for (std::int64_t l = last; l >= 0 && status == kDone; --l) {
       if (l == 0 && !given(kP, 0) && !given(kQ, 0) && !wants_weights(0)) break;
-      Sums sums(*this, l, l > 0 ? level(kP, l) : given(kP, l));
-      const T* g = given(kG, l + 1);
-      status = sums.inputs({given(kU, l), given(kV, l), given(kQ, l + 1), g},
-                           l > 0 ? level(kQ, l) : given(kQ, l));
-      if (l < last && status == kDone)
-        status = sums.inputs({given(kV, l), nullptr, given(kA, l + 1), nullptr}, nullptr);
-      if (l > 0 && status == kDone)
-        status = sums.inputs({given(kW, l), nullptr, g, nullptr}, nullptr);
-      if (l < last && status == kDone) status = sums.backward(given(kP, l + 1));
+      MixedArgs<T> a = mixed(l);
+      a.u = given(kU, l), a.v = given(kV, l), a.w = l > 0 ? given(kW, l) : nullptr;
+      a.q = given(kQ, l + 1), a.g = given(kG, l + 1);
+      if (l < last) a.p = given(kP, l + 1), a.s = given(kA, l + 1);
+      a.dx = l > 0 ? level(kP, l) : given(kP, l), a.du = l > 0 ? level(kQ, l) : given(kQ, l);
+      status = run_mixed(a);
     }
     return status;
   }
@@ -141,92 +146,6 @@ class Network {
  private:
   // The levels in the order in which the pointers to them follow each other.
   enum Level { kH, kG, kU, kA, kV, kW, kQ, kP, kLevels };
-
-  // The operands of Q = sum h u phi' + g u v phi''.
-  struct Directions {
-    const T *u, *v, *h, *g;
-  };
-
-  // The gradients of one layer: each call adds to what the calls before it have found.
-  class Sums {
-   public:
-    // `x` may be null: then the gradient in the layer's inputs is not computed.
-    Sums(Network& network, std::int64_t l, T* x)
-        : network_(network), l_(l), want_w_(network.wants_weights(l)), total_{x} {
-      if (!want_w_) return;
-      const std::int64_t edges = network.n_in(l) * network.n_out(l);
-      const std::int64_t sizes[kWeights] = {
-          edges, edges, edges * (network.shape(l, 2) + network.shape(l, 3)), network.n_out(l)};
-      for (int j = 0; j < kWeights; ++j) {
-        T* target = static_cast<T*>(network.gradients_[kWeights * l + j]);
-        total_.w[j] = target ? target : network.keep(sizes[j]);
-        size_[j] = sizes[j];
-      }
-    }
-
-    // Of sum g y.
-    Status backward(const T* g) {
-      if (!total_.x && !want_w_) return kDone;
-      const Targets to = targets();
-      JetArgs<T> a = network_.layer(l_);
-      a.g = {g, 0};
-      a.want_x = to.x != nullptr, a.want_w = want_w_;
-      a.dx = to.x, a.dr = to.w[0], a.dc = to.w[1], a.db = to.w[2], a.dbias = total_.w[3];
-      const Status status = share(a, a.n_in, network_.threads_, active<T>().jet_backward);
-      commit(to);
-      return status;
-    }
-
-    // Of Q, in everything but h and g; `du` may be null.
-    Status inputs(const Directions& at, T* du) {
-      if (!total_.x && !want_w_ && !du) return kDone;
-      const Targets to = targets();
-      SecondArgs<T> p{};
-      p.layer = network_.layer(l_);
-      p.layer.want_w = want_w_;
-      p.layer.dr = to.w[0], p.layer.dc = to.w[1], p.layer.db = to.w[2];
-      p.u = {at.u, 0}, p.v = {at.v, 0}, p.h = {at.h, 0}, p.g = {at.g, 0};
-      p.dx = to.x, p.du = du;
-      const Status status = network_.run_second(p);
-      commit(to);
-      return status;
-    }
-
-   private:
-    struct Targets {
-      T* x = nullptr;
-      T* w[kWeights] = {};  // the bias is in one call at most: it needs no sum
-    };
-
-    Targets targets() {
-      if (!begun_) return total_;
-      if (!spare_.x && total_.x) spare_.x = network_.keep(inputs_size());
-      for (int j = 0; want_w_ && j < 3; ++j)
-        if (!spare_.w[j]) spare_.w[j] = network_.keep(size_[j]);
-      return spare_;
-    }
-
-    void commit(const Targets& to) {
-      if (begun_) {
-        if (total_.x) add(to.x, inputs_size(), total_.x);
-        for (int j = 0; want_w_ && j < 3; ++j) add(to.w[j], size_[j], total_.w[j]);
-      }
-      begun_ = true;
-    }
-
-    std::int64_t inputs_size() const { return network_.n_ * network_.n_in(l_); }
-
-    Network& network_;
-    const std::int64_t l_;
-    const bool want_w_;
-    bool begun_ = false;
-    std::int64_t size_[kWeights] = {};
-    Targets total_, spare_;
-  };
-
-  static void add(const T* terms, std::int64_t size, T* sum) {
-    for (std::int64_t j = 0; j < size; ++j) sum[j] += terms[j];
-  }
 
   std::int64_t shape(std::int64_t l, int j) const { return shapes_[kShape * l + j]; }
   std::int64_t n_in(std::int64_t l) const { return shape(l, 0); }
@@ -287,6 +206,44 @@ class Network {
     return p;
   }
 
+  // Where the gradients in the weights of a layer go; those that nobody wants go nowhere, but the
+  // kernels compute all of them or none.
+  void targets(std::int64_t l, JetArgs<T>& a) {
+    a.want_w = wants_weights(l);
+    if (!a.want_w) return;
+    const std::int64_t edges = a.n_in * a.n_out, bases = a.spline.grid + a.spline.degree;
+    const std::int64_t sizes[kWeights] = {edges, edges, edges * bases, a.n_out};
+    T** const to[kWeights] = {&a.dr, &a.dc, &a.db, &a.dbias};
+    for (int j = 0; j < kWeights; ++j) {
+      T* wanted = static_cast<T*>(gradients_[kWeights * l + j]);
+      *to[j] = wanted ? wanted : keep(sizes[j]);
+    }
+  }
+
+  MixedArgs<T> mixed(std::int64_t l) {
+    MixedArgs<T> a{};
+    a.layer = layer(l);
+    targets(l, a.layer);
+    return a;
+  }
+
+  Status run_mixed(const MixedArgs<T>& a) const {
+    const JetArgs<T>& layer = a.layer;
+    // The bias is in p alone.
+    if (layer.want_w)
+      for (std::int64_t o = 0; o < layer.n_out; ++o) {
+        double sum = 0.0;
+        for (std::int64_t j = 0; a.p && j < layer.n; ++j) sum += a.p[j * layer.n_out + o];
+        layer.dbias[o] = static_cast<T>(sum);
+      }
+    const std::int64_t threads = worth(layer, threads_);
+    const Tasks tasks(1, layer.n_in, threads);
+    return run_tasks(tasks.count, threads, [&](std::int64_t task) {
+      const Range range = tasks.range(task);
+      active_mixed<T>()(a, range.begin, range.end);
+    });
+  }
+
   Status run_second(const SecondArgs<T>& p) const { return kandle::run_second(p, threads_); }
 
   const std::int64_t* shapes_;
@@ -323,10 +280,10 @@ int run_network(Status (Network<T>::*work)(), bool second, const std::int64_t* s
     return kandle::run_network<T>(&kandle::Network<T>::name, second, shapes, domains, layers, n, \
                                   pointers, threads);                                            \
   }
-#define KANDLE_C_NETWORKS(T, suffix)            \
-  KANDLE_C_NETWORK(T, suffix, forward, false)   \
-  KANDLE_C_NETWORK(T, suffix, backward, false)  \
-  KANDLE_C_NETWORK(T, suffix, second, true)     \
+#define KANDLE_C_NETWORKS(T, suffix)           \
+  KANDLE_C_NETWORK(T, suffix, forward, false)  \
+  KANDLE_C_NETWORK(T, suffix, backward, false) \
+  KANDLE_C_NETWORK(T, suffix, second, true)    \
   KANDLE_C_NETWORK(T, suffix, third, true)
 
 extern "C" {
