@@ -236,7 +236,7 @@ class Network {
         for (std::int64_t j = 0; a.p && j < layer.n; ++j) sum += a.p[j * layer.n_out + o];
         layer.dbias[o] = static_cast<T>(sum);
       }
-    const std::int64_t threads = worth(layer, threads_);
+    const std::int64_t threads = shared(layer);
     const Tasks tasks(1, layer.n_in, threads);
     return run_tasks(tasks.count, threads, [&](std::int64_t task) {
       const Range range = tasks.range(task);
@@ -244,7 +244,21 @@ class Network {
     });
   }
 
-  Status run_second(const SecondArgs<T>& p) const { return kandle::run_second(p, threads_); }
+  Status run_second(const SecondArgs<T>& p) const {
+    const std::int64_t threads = shared(p.layer);
+    const Tasks tasks(1, p.layer.n, threads);
+    return run_tasks(tasks.count, threads, [&](std::int64_t task) {
+      const Range range = tasks.range(task);
+      active<T>().second_outputs(p, 0, range.begin, range.end);
+    });
+  }
+
+  // Threads for a layer's higher derivatives. A point takes nanoseconds there however few outputs
+  // it has, so that sharing pays earlier than in other calls.
+  std::int64_t shared(const JetArgs<T>& layer) const {
+    constexpr std::int64_t kPoints = 4096;
+    return layer.n * layer.n_in < kPoints ? 1 : threads_;
+  }
 
   const std::int64_t* shapes_;
   const double* domains_;

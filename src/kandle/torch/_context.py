@@ -59,11 +59,12 @@ def remember(
     ctx.given = tuple(tensor is not None for tensor in (*saved, *others))
 
 
-def needed_gradients(ctx: Any) -> tuple[bool, ...]:
+def needed_gradients(ctx: Any, single: int | None = None) -> tuple[bool, ...]:
     """Which tensors this backward pass wants the gradients of.
 
     `needs_input_grad` is true for every tensor that requires a gradient at all. But
     `torch.autograd.grad(y, x)` leaves out those of the weights, and only the engine knows that.
+    The tensors after the first `single` ones are wanted together: if one of them is, then all.
     """
     needed = ctx.needs_input_grad[: len(ctx.given)]
     executes = getattr(torch._C, "_will_engine_execute_node", None)
@@ -72,7 +73,12 @@ def needed_gradients(ctx: Any) -> tuple[bool, ...]:
     try:
         nodes = iter(ctx.next_functions)  # of the tensors that are given
         edges = [next(nodes)[0] if given else None for given in ctx.given]
-        wanted = [_executes(executes, node) for node in edges[1:]]
+        if single is None:
+            wanted = [_executes(executes, node) for node in edges[1:]]
+        else:
+            together = any(_executes(executes, node) for node in edges[single:])
+            wanted = [_executes(executes, node) for node in edges[1:single]]
+            wanted += [together] * (len(edges) - single)
         # The pass runs for some reason; and PyTorch raises an error, which takes long, when asked
         # about a leaf whose gradient `autograd.grad` returns: mostly the first tensor.
         first = edges[0] is not None and (not any(wanted) or _executes(executes, edges[0]))

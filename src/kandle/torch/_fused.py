@@ -174,7 +174,7 @@ class _Value(torch.autograd.Function):
         x, *weights = operands
         if needed[0]:  # else all that requires a gradient is mostly what the pass is for
             ctx.given = [t is not None for t in operands]
-            needed = needed_gradients(ctx)
+            needed = needed_gradients(ctx, 1)
         if not is_eager(g):
             results = differentiate(_composed(network, 0), operands, (g,), needed)
         elif torch.is_grad_enabled():
@@ -195,7 +195,7 @@ class _First(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor | None) -> Gradients:
-        network, needed = ctx.network, needed_gradients(ctx)
+        network, needed = ctx.network, needed_gradients(ctx, 2)
         *operands, hidden, cots = ctx.saved_tensors
         x, g, *weights = operands
         if not _fused_next(network, cotangents, 1):
@@ -220,7 +220,7 @@ class _Second(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor | None) -> Gradients:
-        network, needed = ctx.network, needed_gradients(ctx)
+        network, needed = ctx.network, needed_gradients(ctx, 3)
         *operands, hidden, cots, along, slopes = ctx.saved_tensors
         x, g, u, *weights = operands
         if not _fused_next(network, cotangents, 2):
