@@ -191,7 +191,7 @@ class KANLinear(nn.Module):
         y = _ops.layer(x, r if fused else None, c, b, bias, *spline)
         if fused or r is None or self.base_activation is None:
             return y
-        return y + self.base_activation(x) @ r.mT
+        return y + self.base_activation(x) @ r.transpose(-2, -1)
 
     def _functions(self, x: Tensor) -> Tensor:
         """B_m(x_i), (N, n_in) -> (N, n_in, M)."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kandle._errors import UserError
+from kandle._errors import UserError, must
 from kandle._native import NativeUnavailable, open_library
 from kandle.torch import _plain
 
@@ -77,6 +77,7 @@ def layer(x, r, c, b, bias, grid, degree, lo, hi) -> Tensor:
         r = c  # not read
     if bias is None:
         bias = x.new_zeros(n_out)
+    _check_shapes(x, r, c, b, grid + degree, bias.shape[-1])
     operands = (x, r, c, b, bias)
     models, batched = _models(operands, (2, 2, 2, 3, 1))
     y = x.new_empty((n, n_out) if models is None else (models, n, n_out))
@@ -105,6 +106,9 @@ def layer_backward(x, r, c, b, g, grid, degree, lo, hi, want_x, want_w) -> tuple
     n = x.shape[-2]
     residual = r is not None
     operands = (x, c if r is None else r, c, b, g)
+    _check_shapes(*operands[:4], grid + degree, g.shape[-1])
+    if g.shape[-2] != n:
+        raise must("'g'", f"of {n} rows, as 'x' is", tuple(g.shape))
     models, batched = _models(operands, (2, 2, 2, 3, 2))
     lead = () if models is None else (models,)
     dx = x.new_empty((*lead, n, n_in) if want_x else 0)
@@ -199,6 +203,24 @@ def second(
     pointers = [None if t is None else t.data_ptr() for t in (*operands, *results)]
     call("second", x.dtype, *pointers, n, n_in, n_out, grid, lo, hi, r is not None)
     return (*results[:4], None if r is None else d_r, d_c, d_b)
+
+
+def _check_shapes(x, r, c, b, n_basis: int, n_out: int) -> None:
+    """Refuse operands that do not fit each other: the kernels read as much as these say."""
+    edges = c.shape[-2:]
+    weights = b.shape[-3:]
+    if not (
+        edges[1] == x.shape[-1]
+        and edges[0] == n_out
+        and r.shape[-2:] == edges
+        and weights[:2] == edges
+        and weights[2] == n_basis
+    ):
+        shapes = ", ".join(str(tuple(t.shape)) for t in (x, r, c, b))
+        raise UserError(
+            f"'x', 'r', 'c' and 'b' of a layer must be (..., n_in), (n_out, n_in) twice and "
+            f"(n_out, n_in, {n_basis}), with n_out = {n_out} as the bias or 'g' have. Got {shapes}."
+        )
 
 
 def _models(operands, ranks) -> tuple[int | None, int]:

@@ -56,9 +56,9 @@ def layer(B: Tensor, R: Tensor | None, r, c, b, bias) -> Tensor:
     B is (N, n_in, M), R is R(x), (N, n_in), or None with r; c may be None for ones.
     """
     weights = b if c is None else c[..., None] * b
-    y = B.flatten(-2) @ weights.flatten(-2).mT
+    y = B.flatten(-2) @ weights.flatten(-2).transpose(-2, -1)
     if R is not None and r is not None:
-        y = y + R @ r.mT
+        y = y + R @ r.transpose(-2, -1)
     return y if bias is None else y + bias
 
 
