@@ -2,97 +2,12 @@
 //
 // An operand whose bit in `batched` is set leads with a model axis; the others are shared by all
 // models. Every function returns 0, or kBadSpline, or kNoMemory.
-#include <atomic>
 #include <cstdint>
-#include <new>
-#include <thread>
-#include <vector>
 
-#include "active.h"
-#include "kernel.h"
-#include "tasks.h"
+#include "calls.h"
 
 namespace kandle {
 namespace {
-
-enum Status : int { kDone = 0, kBadSpline = 1, kNoMemory = 2 };
-
-// GOMP_parallel of the OpenMP runtime that the caller uses: runs work(data) on a team of threads.
-using Team = void (*)(void (*work)(void*), void* data, unsigned threads, unsigned flags);
-std::atomic<Team> team{nullptr};
-
-// Runs work(0) .. work(tasks - 1) on up to `threads` threads, the calling one among them.
-template <class Work>
-Status run_tasks(std::int64_t tasks, std::int64_t threads, const Work& work) {
-  struct State {
-    const Work& work;
-    std::int64_t tasks;
-    std::atomic<std::int64_t> next{0};
-    std::atomic<bool> out_of_memory{false};
-  } state{work, tasks};
-  const auto take = [](void* data) {
-    State& s = *static_cast<State*>(data);
-    for (;;) {
-      const std::int64_t task = s.next.fetch_add(1);
-      if (task >= s.tasks) return;
-      try {
-        s.work(task);
-      } catch (const std::bad_alloc&) {
-        s.out_of_memory = true;
-      }
-    }
-  };
-  threads = threads < tasks ? threads : tasks;
-  const Team shared = team.load();
-  if (threads <= 1) {
-    take(&state);
-  } else if (shared) {
-    shared(take, &state, static_cast<unsigned>(threads), 0);
-  } else {
-    std::vector<std::thread> helpers;
-    for (std::int64_t helper = 1; helper < threads; ++helper) helpers.emplace_back(take, &state);
-    take(&state);
-    for (std::thread& helper : helpers) helper.join();
-  }
-  return state.out_of_memory ? kNoMemory : kDone;
-}
-
-// Threads that the work of a call is worth.
-template <class Args>
-std::int64_t worth(const Args& args, std::int64_t threads) {
-  return layer_work(args) < kWorthSharing ? 1 : threads;
-}
-
-// Runs kernel(args, model, begin, end) over all models and items.
-template <class Args, class Kernel>
-Status share(const Args& args, std::int64_t items, std::int64_t threads, Kernel kernel) {
-  threads = worth(args, threads);
-  const Tasks tasks(args.models, items, threads);
-  return run_tasks(tasks.count, threads, [&](std::int64_t task) {
-    const Range range = tasks.range(task);
-    kernel(args, tasks.model(task), range.begin, range.end);
-  });
-}
-
-template <class T>
-Operand<T> operand(const T* data, std::int64_t size, int batched, int bit) {
-  return {data, batched >> bit & 1 ? size : 0};
-}
-
-template <class T>
-JetArgs<T> layer_args(const T* x, const T* r, const T* c, const T* b, std::int64_t models,
-                      std::int64_t n, std::int64_t n_in, std::int64_t n_out, int batched,
-                      std::int64_t grid, int degree, double lo, double hi, int residual) {
-  JetArgs<T> a{};
-  a.spline = {grid, degree, lo, hi};
-  a.residual = residual != 0;
-  a.models = models, a.n = n, a.n_in = n_in, a.n_out = n_out;
-  a.x = operand(x, n * n_in, batched, 0);
-  a.r = operand(r, n_out * n_in, batched, 1);
-  a.c = operand(c, n_out * n_in, batched, 2);
-  a.b = operand(b, n_out * n_in * (grid + degree), batched, 3);
-  return a;
-}
 
 template <class T>
 int layer(const T* x, const T* r, const T* c, const T* b, const T* bias, T* y, std::int64_t models,
@@ -131,26 +46,14 @@ int second(const T* x, const T* r, const T* c, const T* b, const T* u, const T* 
            const T* g, T* dh, T* dg, T* dx, T* du, T* dr, T* dc, T* db, std::int64_t n,
            std::int64_t n_in, std::int64_t n_out, std::int64_t grid, double lo, double hi,
            int residual, std::int64_t threads) {
-  const Kernels<T>& kernels = active<T>();
-  if (!is_spline(grid, 3) || n_out > kernels.few_outputs) return kBadSpline;
+  if (!is_spline(grid, 3) || n_out > active<T>().few_outputs) return kBadSpline;
   SecondArgs<T> p{};
   p.layer = layer_args(x, r, c, b, std::int64_t{1}, n, n_in, n_out, 0, grid, 3, lo, hi, residual);
   p.layer.want_w = db != nullptr;
   p.layer.dr = dr, p.layer.dc = dc, p.layer.db = db;
   p.u = {u, 0}, p.v = {v, 0}, p.h = {h, 0}, p.g = {g, 0};
   p.dh = dh, p.dg = dg, p.dx = dx, p.du = du;
-  threads = worth(p.layer, threads);
-  const auto run = [&](std::int64_t items, auto kernel) {
-    const Tasks tasks(1, items, threads);
-    return run_tasks(tasks.count, threads, [&](std::int64_t task) {
-      const Range range = tasks.range(task);
-      kernel(p, 0, range.begin, range.end);
-    });
-  };
-  Status status = kDone;
-  if (dh || dg) status = run(n, kernels.second_outputs);
-  if (status == kDone && (dx || du || db)) status = run(n_in, kernels.second_inputs);
-  return status;
+  return run_second(p, threads);
 }
 
 // The operand that is null is the one that `out` is the derivative in.

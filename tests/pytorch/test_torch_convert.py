@@ -196,3 +196,19 @@ def test_onnx_runtime_agrees(options, tmp_path):
     (name,) = [argument.name for argument in session.get_inputs()]
     (y,) = session.run(None, {name: x.numpy()[:11]})
     np.testing.assert_allclose(y, model(x[:11]).detach(), atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("options", [{}, {"residual": "tanh"}], ids=str)
+def test_the_older_onnx_exporter_agrees(options, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    torch.manual_seed(0)
+    model, x = kt.KAN([2, 5, 3], **options), 3 * torch.rand(7, 2) - 1.5
+    path = tmp_path / "model.onnx"
+    axes = {"x": {0: "n"}}
+    torch.onnx.export(model, (x,), path, dynamo=False, input_names=["x"], dynamic_axes=axes)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for rows in (x, x[:2]):
+        (y,) = session.run(None, {"x": rows.numpy()})
+        np.testing.assert_allclose(y, model(rows).detach().numpy(), atol=1e-5)

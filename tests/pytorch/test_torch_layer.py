@@ -21,7 +21,7 @@ from torch_layers import KANLinear as EfficientLinear
 import kandle.torch
 from kandle import init
 from kandle._errors import UserError
-from kandle.torch import KAN, KANLinear, _layer
+from kandle.torch import KAN, KANLinear, _native
 
 
 def rows(n=20, n_in=3, dtype=torch.float32, seed=0):
@@ -65,7 +65,7 @@ def same(a, b, tolerance=1e-6):
 )
 def test_layer_equals_scipy(options, native, monkeypatch):
     if not native:
-        monkeypatch.setattr(_layer._native, "AVAILABLE", False)
+        monkeypatch.setattr(_native, "AVAILABLE", False)
     torch.manual_seed(0)
     layer = KANLinear(3, 4, dtype=torch.float64, init="lecun-numerical", **options)
     with torch.no_grad():

@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import kandle.torch
+from kandle._errors import UserError
 from kandle.torch import _native, _ops, _plain
 
 SPLINE = (5, 3, -1.0, 1.0)
@@ -97,7 +98,7 @@ def test_bits_do_not_depend_on_the_number_of_threads():
 def test_kernels_read_the_tensors_themselves(monkeypatch):
     x, *weights = operands()
     seen = []
-    monkeypatch.setattr(_native, "_call", lambda name, dtype, *arguments: seen.extend(arguments))
+    monkeypatch.setattr(_native, "call", lambda name, dtype, *arguments: seen.extend(arguments))
     _native.layer(x, *weights, *SPLINE)
     assert seen[:5] == [t.data_ptr() for t in (x, *weights)]
 
@@ -278,3 +279,28 @@ def test_exported_with_any_number_of_rows():
     assert operators.count("kandle.layer.default") == (2 if _native.AVAILABLE else 0)
     more = points(11)
     close(program.module()(more), model(more))
+
+
+@pytest.mark.skipif(not _native.AVAILABLE, reason="the native kernels are not built")
+def test_operands_that_do_not_fit_are_refused():
+    """The kernels would read beyond the end of what is too short."""
+    x, r, c, b = (torch.zeros(*shape) for shape in ((7, 3), (4, 3), (4, 3), (4, 3, 8)))
+    bias, g = torch.zeros(4), torch.zeros(7, 4)
+    given = {"x": x, "r": r, "c": c, "b": b}
+    for name, wrong in (
+        ("x", x[:, :2]),
+        ("r", r[:3]),
+        ("c", c[:3]),
+        ("b", b[..., :7]),
+        ("b", b[:, :2]),
+        ("b", b[:3]),
+    ):
+        operands = (given | {name: wrong}).values()
+        with pytest.raises(UserError, match="of a layer must be"):
+            torch.ops.kandle.layer(*operands, bias, 5, 3, -1.0, 1.0)
+        with pytest.raises(UserError, match="of a layer must be"):
+            torch.ops.kandle.layer_backward(*operands, g, 5, 3, -1.0, 1.0, True, True)
+    with pytest.raises(UserError, match="of a layer must be"):
+        torch.ops.kandle.layer(*given.values(), bias[:3], 5, 3, -1.0, 1.0)
+    with pytest.raises(UserError, match="of 7 rows"):
+        torch.ops.kandle.layer_backward(*given.values(), g[:6], 5, 3, -1.0, 1.0, True, True)

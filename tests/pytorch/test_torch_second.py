@@ -104,18 +104,17 @@ def test_bits_do_not_depend_on_the_number_of_threads():
         assert torch.equal(a, e)
 
 
-def test_a_pinn_step_takes_the_shortcut(monkeypatch):
+def test_layers_called_one_by_one_take_the_shortcut(monkeypatch):
     calls = []
-    call = _native._call
+    call = _native.call
     monkeypatch.setattr(
-        _native, "_call", lambda name, *rest: (calls.append(name), call(name, *rest))
+        _native, "call", lambda name, *rest: (calls.append(name), call(name, *rest))
     )
-    model = kandle.torch.KAN([2, 3, 1])
+    layers = torch.nn.Sequential(kandle.torch.KANLinear(2, 3), kandle.torch.KANLinear(3, 1))
     x = torch.rand(5, 2, requires_grad=True)
-    u = model(x)
+    u = layers(x)
     (du,) = torch.autograd.grad(u.sum(), x, create_graph=True)
     (d_xx,) = torch.autograd.grad(du[:, 1].sum(), x, create_graph=True)
     (u + du[:, :1] - d_xx[:, 1:]).square().mean().backward()
     assert "trilinear" not in calls
     assert calls.count("second") > 0
-    assert all(torch.isfinite(p.grad).all() for p in model.parameters())

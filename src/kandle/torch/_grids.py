@@ -27,7 +27,8 @@ def uniform_domain(knots: Tensor, degree: int) -> tuple[float, float] | None:
         return None
     near = 8 * torch.finfo(knots.dtype).eps * max(abs(row[0].item()), abs(row[-1].item()))
     grid = len(row) - 1 - 2 * degree
-    exact = lo + (hi - lo) / grid * torch.arange(-degree, grid + degree + 1, device=row.device)
+    steps = torch.arange(-degree, grid + degree + 1, dtype=row.dtype, device=row.device)
+    exact = lo + (hi - lo) / grid * steps
     return (lo, hi) if ((knots.double() - exact).abs() <= near).all().item() else None
 
 

@@ -1,24 +1,20 @@
 """A KAN layer as a PyTorch module, with efficient-kan's arguments and parameter names."""
 
-import math
-import numbers
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
 from kandle._errors import UserError, must
 from kandle.bases import BSpline
 from kandle.init import Inputs, Scheme
 from kandle.init import get as get_scheme
-from kandle.torch import _grids, _native, _ops, _plain
+from kandle.torch import _grids, _ops, _plain
+from kandle.torch._arguments import check_arguments, efficient_kan_scales, spline_basis
+from kandle.torch._context import wants_plain
 from kandle.torch._draw import draw, draw_like_efficient_kan
-from kandle.torch._residuals import get_residual, residual_name
-
-# Added to the variance of a basis function before dividing by its square root.
-_EPSILON = 1e-5
+from kandle.torch._residuals import get_residual, is_fused_residual, residual_name
 
 
 class KANLinear(nn.Module):
@@ -85,24 +81,18 @@ class KANLinear(nn.Module):
         dtype: torch.dtype | None = None,
     ):
         super().__init__()
-        for name, n in (("in_features", in_features), ("out_features", out_features)):
-            if isinstance(n, bool) or not isinstance(n, numbers.Integral) or n < 1:
-                raise must(f"'{name}' of KANLinear", "an integer of at least 1", n)
-        if grid_eps is not None and not 0 <= grid_eps <= 1:
-            raise must("'grid_eps' of KANLinear", "a number from 0 to 1, or None", grid_eps)
-        if dtype is not None and not dtype.is_floating_point:
-            raise must("'dtype' of KANLinear", "a floating-point type", dtype)
-        if base_activation is not None and residual != "silu":
-            raise UserError("Give KANLinear either 'base_activation' or 'residual', not both.")
-        if grid_range is not None and tuple(domain) != (-1.0, 1.0):
-            raise UserError("Give KANLinear either 'grid_range' or 'domain', not both.")
+        check_arguments(
+            *(in_features, out_features, grid_eps, dtype),
+            *(base_activation, residual, grid_range, domain),
+        )
         self.in_features, self.out_features = int(in_features), int(out_features)
         self.grid_eps = grid_eps
-        self._basis = _basis(grid_size, spline_order, domain if grid_range is None else grid_range)
+        ends = domain if grid_range is None else grid_range
+        self._basis = spline_basis(grid_size, spline_order, ends)
         self.base_activation = get_residual(
             residual if base_activation is None else base_activation
         )
-        self._scales = _efficient_kan_scales(init, scale_noise, scale_base, scale_spline)
+        self._scales = efficient_kan_scales(init, scale_noise, scale_base, scale_spline)
         self.init = get_scheme("power-law" if init is None else init)
         self.inputs = inputs
         self.normalized = self._scales is None and self.init.normalized
@@ -191,22 +181,17 @@ class KANLinear(nn.Module):
             self._follow_grid()
         if self.normalized:
             b, bias = self._standardized(x, c, b, bias)
-        if _wants_plain(x) or not self._is_uniform:
+        if wants_plain(x) or not self._is_uniform:
             R = None if self.base_activation is None else self.base_activation(x)
             return _plain.layer(self._functions(x), R, r, c, b, bias)
         if c is None:
             c = torch.ones(self.out_features, self.in_features, dtype=x.dtype, device=x.device)
-        fused = self._fuses_residual
+        fused = is_fused_residual(self.base_activation)
         spline = (self._basis.grid, self._basis.degree, *self._basis.domain)
         y = _ops.layer(x, r if fused else None, c, b, bias, *spline)
         if fused or r is None or self.base_activation is None:
             return y
-        return y + self.base_activation(x) @ r.mT
-
-    @property
-    def _fuses_residual(self) -> bool:
-        R = self.base_activation
-        return type(R) is nn.SiLU or R is nn.functional.silu
+        return y + self.base_activation(x) @ r.transpose(-2, -1)
 
     def _functions(self, x: Tensor) -> Tensor:
         """B_m(x_i), (N, n_in) -> (N, n_in, M)."""
@@ -216,18 +201,12 @@ class KANLinear(nn.Module):
         return _plain.knot_basis(x, self.grid.to(x.dtype), basis.degree)
 
     def _standardized(self, x: Tensor, c, b: Tensor, bias) -> tuple[Tensor, Tensor]:
-        """Weights for the B_m as they are that equal (b, bias) on the standardized ones.
-
-        c Σ_m b_m (B_m - mean_m) / s_m = c Σ_m (b_m / s_m) B_m - c Σ_m (b_m / s_m) mean_m
-        """
+        """Weights for the B_m as they are that equal (b, bias) on the standardized ones."""
         if self.basis_mean is None or self.basis_variance is None:
-            mean, variance = _statistics(self._functions(x))
+            mean, variance = _plain.statistics(self._functions(x))
         else:
             mean, variance = self.basis_mean.to(x.dtype), self.basis_variance.to(x.dtype)
-        b = b * torch.rsqrt(variance + _EPSILON)
-        shift = (b * mean).sum(-1)
-        shift = (shift if c is None else c * shift).sum(-1)
-        return b, -shift if bias is None else bias - shift
+        return _plain.standardized(c, b, bias, mean, variance)
 
     @torch.no_grad()
     def freeze(self, x: Tensor) -> "KANLinear":
@@ -238,7 +217,7 @@ class KANLinear(nn.Module):
         """
         if self.normalized:
             rows = x.reshape(-1, self.in_features).to(self.spline_weight.dtype)
-            self.basis_mean, self.basis_variance = _statistics(self._functions(rows))
+            self.basis_mean, self.basis_variance = _plain.statistics(self._functions(rows))
         return self
 
     # ---- weights ---------------------------------------------------------------------------------
@@ -345,7 +324,7 @@ class KANLinear(nn.Module):
         rows = x.detach().reshape(-1, self.in_features)
         if self.grid_eps is None or self.grid_eps == 1:
             domain = _grids.spanning_domain(rows, margin)
-            self._move_to(_basis(self.grid_size, self.spline_order, domain))
+            self._move_to(spline_basis(self.grid_size, self.spline_order, domain))
             return
         old = self.grid.double().cpu() if not self._is_uniform else self._exact_grid()
         new = _grids.adaptive_knots(rows, self.grid_size, self.spline_order, self.grid_eps, margin)
@@ -363,7 +342,7 @@ class KANLinear(nn.Module):
         """
         if not self._is_uniform:
             raise UserError("refine needs a uniform grid: set 'grid_eps' to None and update it.")
-        self._move_to(_basis(grid_size, self.spline_order, self._basis.domain))
+        self._move_to(spline_basis(grid_size, self.spline_order, self._basis.domain))
 
     def _move_to(self, basis: BSpline) -> None:
         old = self._exact_grid() if self._is_uniform else self.grid.double().cpu()
@@ -395,7 +374,7 @@ class KANLinear(nn.Module):
         domain = _grids.uniform_domain(self.grid, self.spline_order)
         self._is_uniform = domain is not None
         if domain is not None:
-            self._basis = _basis(self.grid_size, self.spline_order, domain)
+            self._basis = spline_basis(self.grid_size, self.spline_order, domain)
 
     def _apply(self, fn, recurse=True):
         self._follow_grid()
@@ -416,48 +395,3 @@ class KANLinear(nn.Module):
     def __setstate__(self, state):
         super().__setstate__(state)
         self._grid_version = -1
-
-
-def _wants_plain(x: Tensor) -> bool:
-    """Whether PyTorch's own operations are to be used: they are what can be exported to ONNX and
-    differentiated in forward mode, and all that other devices have."""
-    if x.device.type != "cpu" or torch.onnx.is_in_onnx_export():
-        return True
-    if torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
-        return True
-    return forward_ad._current_level >= 0 or not _native.AVAILABLE
-
-
-def _statistics(B: Tensor) -> tuple[Tensor, Tensor]:
-    return B.mean(0), B.var(0, unbiased=False)
-
-
-def _basis(grid_size: Any, spline_order: Any, domain: Any) -> BSpline:
-    """The basis, with errors in the words of this module's arguments."""
-    for name, value in (("grid_size", grid_size), ("spline_order", spline_order)):
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-            raise must(f"'{name}' of KANLinear", "an integer of at least 1", value)
-    return BSpline(int(grid_size), int(spline_order), tuple(domain))
-
-
-def _efficient_kan_scales(
-    init: Any, noise: Any, base: Any, spline: Any
-) -> tuple[float, float, float] | None:
-    """(scale_noise, scale_base, scale_spline) if one is given, with efficient-kan's defaults."""
-    given = {"scale_noise": noise, "scale_base": base, "scale_spline": spline}
-    named = [name for name, value in given.items() if value is not None]
-    if not named:
-        return None
-    if init is not None:
-        raise UserError(
-            f"{', '.join(map(repr, named))} of KANLinear belong to efficient-kan's initialization "
-            f"and contradict init={init!r}: leave out one or the other."
-        )
-    defaults = {"scale_noise": 0.1, "scale_base": 1.0, "scale_spline": 1.0}
-    scales = []
-    for name, value in given.items():
-        value = defaults[name] if value is None else value
-        if not isinstance(value, numbers.Real) or not math.isfinite(cast(float, value)):
-            raise must(f"'{name}' of KANLinear", "a finite number", value)
-        scales.append(float(value))
-    return scales[0], scales[1], scales[2]

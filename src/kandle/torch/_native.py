@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kandle._errors import UserError
+from kandle._errors import UserError, must
 from kandle._native import NativeUnavailable, open_library
 from kandle.torch import _plain
 
@@ -23,12 +23,17 @@ _SIZES = (*[_SIZE] * 4, ctypes.c_int)  # models, n, n_in, n_out, batched
 _SPLINE = (_SIZE, ctypes.c_int, ctypes.c_double, ctypes.c_double)  # grid, degree, lo, hi
 _GRID = (_SIZE, ctypes.c_double, ctypes.c_double)  # grid, lo, hi
 _FLAG = ctypes.c_int
+_NETWORK = (_POINTER, _POINTER, _SIZE, _SIZE, _POINTER)  # shapes, domains, layers, rows, pointers
 # The types of a function's arguments but for the last one, the number of threads.
 _SIGNATURES = {
     "layer": (*[_POINTER] * 6, *_SIZES, *_SPLINE, _FLAG),
     "layer_backward": (*[_POINTER] * 10, *_SIZES, *_SPLINE, _FLAG),
     "trilinear": (*[_POINTER] * 5, *_SIZES, *_SPLINE, _FLAG, _FLAG),
     "second": (*[_POINTER] * 15, *[_SIZE] * 3, *_GRID, _FLAG),
+    "network_forward": _NETWORK,
+    "network_backward": _NETWORK,
+    "network_second": _NETWORK,
+    "network_third": _NETWORK,
 }
 _MAX_SILU_ORDER = 12
 _FEW_OUTPUTS: dict[torch.dtype, int] = {}  # that `second` takes at most
@@ -61,7 +66,7 @@ def _load() -> dict[tuple[str, torch.dtype], Any]:
 
 def usable(x: Tensor) -> bool:
     """Whether the kernels take tensors like this one."""
-    return x.device.type == "cpu" and x.dtype in _BITS and AVAILABLE
+    return x.is_cpu and x.dtype in _BITS and AVAILABLE
 
 
 def layer(x, r, c, b, bias, grid, degree, lo, hi) -> Tensor:
@@ -72,11 +77,12 @@ def layer(x, r, c, b, bias, grid, degree, lo, hi) -> Tensor:
         r = c  # not read
     if bias is None:
         bias = x.new_zeros(n_out)
+    _check_shapes(x, r, c, b, grid + degree, bias.shape[-1])
     operands = (x, r, c, b, bias)
     models, batched = _models(operands, (2, 2, 2, 3, 1))
     y = x.new_empty((n, n_out) if models is None else (models, n, n_out))
     operands = [operand.contiguous() for operand in operands]
-    _call(
+    call(
         "layer",
         x.dtype,
         *[operand.data_ptr() for operand in operands],
@@ -100,6 +106,9 @@ def layer_backward(x, r, c, b, g, grid, degree, lo, hi, want_x, want_w) -> tuple
     n = x.shape[-2]
     residual = r is not None
     operands = (x, c if r is None else r, c, b, g)
+    _check_shapes(*operands[:4], grid + degree, g.shape[-1])
+    if g.shape[-2] != n:
+        raise must("'g'", f"of {n} rows, as 'x' is", tuple(g.shape))
     models, batched = _models(operands, (2, 2, 2, 3, 2))
     lead = () if models is None else (models,)
     dx = x.new_empty((*lead, n, n_in) if want_x else 0)
@@ -107,7 +116,7 @@ def layer_backward(x, r, c, b, g, grid, degree, lo, hi, want_x, want_w) -> tuple
     db = x.new_empty((*lead, n_out, n_in, grid + degree) if want_w else 0)
     dbias = x.new_empty((*lead, n_out) if want_w else 0)
     operands = [operand.contiguous() for operand in operands]
-    _call(
+    call(
         "layer_backward",
         x.dtype,
         *[operand.data_ptr() for operand in operands],
@@ -148,7 +157,7 @@ def trilinear(x, a, w, g, grid, degree, lo, hi, order, residual) -> Tensor:
     )
     out = x.new_empty(shape if models is None else (models, *shape))
     operands = [None if t is None else t.contiguous() for t in (x, a, w, g)]
-    _call(
+    call(
         "trilinear",
         x.dtype,
         *[None if t is None else t.data_ptr() for t in operands],
@@ -168,9 +177,9 @@ def trilinear(x, a, w, g, grid, degree, lo, hi, order, residual) -> Tensor:
     return out
 
 
-def takes_second(x: Tensor, n_out: int, degree: int) -> bool:
+def takes_second(dtype: torch.dtype, n_out: int, degree: int) -> bool:
     """Whether `second` covers layers like this one."""
-    return usable(x) and degree == 3 and n_out <= _FEW_OUTPUTS[x.dtype]
+    return dtype in _FEW_OUTPUTS and degree == 3 and n_out <= _FEW_OUTPUTS[dtype]
 
 
 def second(
@@ -192,8 +201,26 @@ def second(
     operands += [t if t is None else t.contiguous() for t in (u, v, h, g)]
     results = (d_h, d_g, d_x, d_u, d_r, d_c, d_b)
     pointers = [None if t is None else t.data_ptr() for t in (*operands, *results)]
-    _call("second", x.dtype, *pointers, n, n_in, n_out, grid, lo, hi, r is not None)
+    call("second", x.dtype, *pointers, n, n_in, n_out, grid, lo, hi, r is not None)
     return (*results[:4], None if r is None else d_r, d_c, d_b)
+
+
+def _check_shapes(x, r, c, b, n_basis: int, n_out: int) -> None:
+    """Refuse operands that do not fit each other: the kernels read as much as these say."""
+    edges = c.shape[-2:]
+    weights = b.shape[-3:]
+    if not (
+        edges[1] == x.shape[-1]
+        and edges[0] == n_out
+        and r.shape[-2:] == edges
+        and weights[:2] == edges
+        and weights[2] == n_basis
+    ):
+        shapes = ", ".join(str(tuple(t.shape)) for t in (x, r, c, b))
+        raise UserError(
+            f"'x', 'r', 'c' and 'b' of a layer must be (..., n_in), (n_out, n_in) twice and "
+            f"(n_out, n_in, {n_basis}), with n_out = {n_out} as the bias or 'g' have. Got {shapes}."
+        )
 
 
 def _models(operands, ranks) -> tuple[int | None, int]:
@@ -209,10 +236,13 @@ def _models(operands, ranks) -> tuple[int | None, int]:
     return models, batched
 
 
-def _call(name: str, dtype: torch.dtype, *arguments) -> None:
+def call(name: str, dtype: torch.dtype, *arguments) -> None:
+    """Run one of the functions of `_SIGNATURES`."""
     status = _FUNCTIONS[name, dtype](*arguments, torch.get_num_threads())
     if status == 1:
         raise UserError("The native kernels need 1 ≤ grid_size ≤ 2²² and 1 ≤ spline_order ≤ 5.")
+    if status == 3:
+        raise UserError("The layers of a network must follow each other, on finite domains.")
     if status:
         raise MemoryError("The native kernels ran out of memory.")
 

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from kandle.torch import _native, _plain, _second
 from kandle.torch._batching import batching_rule
-from kandle.torch._context import needed_gradients, remember
+from kandle.torch._context import is_eager, needed_gradients, remember
 from kandle.torch._plain import packed, unpacked
 
 _LIBRARY = torch.library.Library("kandle", "DEF")
@@ -76,6 +76,7 @@ class Operator:
         torch.library.register_vmap(full, rule, lib=_LIBRARY)
         self._registered = getattr(torch.ops.kandle, name).default
         self._on_cpu = on_cpu
+        self._tensors = len(ranks)
 
         def forward(ctx, *arguments):
             result = on_cpu(*arguments)
@@ -89,33 +90,24 @@ class Operator:
         self._transformed = _function(f"Kandle_{name}_transformed", methods | {"vmap": rule})
 
     def __call__(self, *arguments):
-        if torch.compiler.is_compiling():
-            return self._registered(*arguments)
-        if torch._C._are_functorch_transforms_active():
-            return self._transformed(*arguments)
-        if torch.is_grad_enabled() and _is_eager(arguments[0]):
+        if torch.is_grad_enabled() and self._is_eager(arguments):
             return self._eager(*arguments)
+        if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+            return self._transformed(*arguments)
         return self._value(*arguments)
 
     def _value(self, *arguments):
-        if not torch.is_grad_enabled() and _is_eager(arguments[0]):
+        if not torch.is_grad_enabled() and self._is_eager(arguments):
             return self._on_cpu(*arguments)
         return self._registered(*arguments)
+
+    def _is_eager(self, arguments) -> bool:
+        return is_eager(*arguments[: self._tensors]) and arguments[0].is_cpu
 
 
 def _function(name: str, methods: dict[str, Callable]) -> Callable:
     static = {key: staticmethod(method) for key, method in methods.items()}
     return type(name, (torch.autograd.Function,), static).apply
-
-
-def _is_eager(x: Tensor) -> bool:
-    """Whether nothing but autograd takes part in a call without transforms."""
-    return (
-        x.device.type == "cpu"
-        and type(x) in (Tensor, torch.nn.Parameter)
-        and torch._C._len_torch_dispatch_stack() == 0
-        and not torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
-    )
 
 
 def _sum_to(gradient: Tensor | None, shape: Sequence[int] | None) -> Tensor | None:

@@ -5,6 +5,9 @@ from torch import Tensor
 
 from kandle.bases import cardinal_coefficients
 
+# Added to the variance of a basis function before dividing by its square root.
+_EPSILON = 1e-5
+
 
 def uniform_basis(
     x: Tensor, grid: int, degree: int, lo: float, hi: float, order: int = 0
@@ -53,10 +56,26 @@ def layer(B: Tensor, R: Tensor | None, r, c, b, bias) -> Tensor:
     B is (N, n_in, M), R is R(x), (N, n_in), or None with r; c may be None for ones.
     """
     weights = b if c is None else c[..., None] * b
-    y = B.flatten(-2) @ weights.flatten(-2).mT
+    y = B.flatten(-2) @ weights.flatten(-2).transpose(-2, -1)
     if R is not None and r is not None:
-        y = y + R @ r.mT
+        y = y + R @ r.transpose(-2, -1)
     return y if bias is None else y + bias
+
+
+def statistics(B: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance of each function over the rows, (N, n_in, M) -> (n_in, M) twice."""
+    return B.mean(0), B.var(0, unbiased=False)
+
+
+def standardized(c, b: Tensor, bias, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights for the B_m as they are that equal (b, bias) on the standardized ones.
+
+    c Σ_m b_m (B_m - mean_m) / s_m = c Σ_m (b_m / s_m) B_m - c Σ_m (b_m / s_m) mean_m
+    """
+    b = b * torch.rsqrt(variance + _EPSILON)
+    shift = (b * mean).sum(-1)
+    shift = (shift if c is None else c * shift).sum(-1)
+    return b, -shift if bias is None else bias - shift
 
 
 def silu_derivative(x: Tensor, order: int) -> Tensor:

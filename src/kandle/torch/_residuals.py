@@ -66,3 +66,8 @@ def residual_name(residual: Callable | None) -> str | None:
 def _options(module: nn.Module) -> dict[str, Any]:
     public = {k: v for k, v in vars(module).items() if not k.startswith("_")}
     return {k: v for k, v in public.items() if k not in ("training", "inplace")}
+
+
+def is_fused_residual(R: Any) -> bool:
+    """Whether the kernels compute this residual function too."""
+    return type(R) is nn.SiLU or R is nn.functional.silu

@@ -17,19 +17,15 @@ import torch
 from torch import Tensor
 
 from kandle.torch import _native
-from kandle.torch._context import needed_gradients, remember
-
-Gradients = tuple[Tensor | None, ...]
+from kandle.torch._context import Gradients, differentiate, is_eager, needed_gradients, remember
 
 
 def applies(x: Tensor, c: Tensor, b: Tensor, g: Tensor, u: Tensor, spline: Sequence[Any]) -> bool:
     """Whether the two functions can take the place of the composition."""
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return False
-    if torch._C._len_torch_dispatch_stack() or type(g) is not Tensor or type(u) is not Tensor:
+    if not is_eager(g, u):
         return False
     single = x.dim() == c.dim() == g.dim() == u.dim() == 2 and b.dim() == 3
-    return single and _native.takes_second(x, c.shape[0], spline[1])
+    return single and _native.usable(x) and _native.takes_second(x.dtype, c.shape[0], spline[1])
 
 
 def gradients(
@@ -67,10 +63,10 @@ class _Second(torch.autograd.Function):
         spline, computed, compose = ctx.options
         tensors, needed = ctx.saved_tensors, needed_gradients(ctx)
         v_x, *v_weights, v_g = cotangents
-        if all(v is None for v in v_weights):
+        if all(v is None for v in v_weights) and is_eager(v_x, v_g):
             results = _Third.apply(*tensors, v_x, v_g, spline, needed, compose)
         else:
-            results = _differentiate(_second(ctx, computed), tensors, cotangents, needed)
+            results = differentiate(_second(ctx, computed), tensors, cotangents, needed)
         return *results, None, None, None
 
 
@@ -94,44 +90,12 @@ class _Third(torch.autograd.Function):
             computed = (v_x is not None, False, False, False, v_g is not None)
             given = [t is not None for t in operands]
             directions = (v_x, None, None, None, v_g)
-            return _differentiate(_second(ctx, computed), operands, directions, given, True)
+            return differentiate(_second(ctx, computed), operands, directions, given, True)
 
         needed = needed_gradients(ctx)
-        return *_differentiate(third, ctx.saved_tensors, cotangents, needed), None, None, None
+        return *differentiate(third, ctx.saved_tensors, cotangents, needed), None, None, None
 
 
 def _second(ctx: Any, computed: Sequence[bool]) -> Callable[..., Gradients]:
     spline, _, compose = ctx.options
     return lambda *operands: compose(*operands, None, None, None, None, spline, computed)
-
-
-def _differentiate(
-    function: Callable[..., Gradients],
-    operands: Sequence[Tensor | None],
-    cotangents: Sequence[Tensor | None],
-    needed: Sequence[bool],
-    keep_graph: bool = False,
-) -> Gradients:
-    """The gradients of Σ cotangents·function(operands) in the operands that need one."""
-    create_graph = keep_graph or torch.is_grad_enabled()
-    with torch.enable_grad():
-        # Aliases: a tensor that is two operands has a gradient as each of them.
-        own = [None if t is None else t.view_as(t) for t in operands]
-        own = [t if t is None or t.requires_grad else t.requires_grad_() for t in own]
-        pairs = [
-            (y, w)
-            for y, w in zip(function(*own), cotangents, strict=True)
-            if y is not None and w is not None and y.requires_grad
-        ]
-        sought = [t for t, need in zip(own, needed, strict=True) if t is not None and need]
-        found: Any = (None,) * len(sought)
-        if pairs and sought:
-            outputs, weights = zip(*pairs, strict=True)
-            found = torch.autograd.grad(
-                outputs, sought, weights, create_graph=create_graph, allow_unused=True
-            )
-    results = iter(found)
-    return tuple(
-        next(results) if t is not None and need else None
-        for t, need in zip(own, needed, strict=True)
-    )

@@ -1,0 +1,593 @@
+"""A network in one call equals its layers one by one, and steps aside where these are called."""
+
+# ruff: noqa: E402
+
+import copy
+import gc
+import pickle
+import weakref
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.nn.utils import parametrize, prune
+
+from kandle._errors import UserError
+from kandle.torch import KAN, KANLinear, _fused, _native
+
+pytestmark = pytest.mark.skipif(not _native.AVAILABLE, reason="the native kernels are not built")
+
+
+def build(widths=(2, 5, 3, 1), dtype=torch.float64, seed=0, **options):
+    torch.manual_seed(seed)
+    model = KAN(widths, dtype=dtype, **options)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.4)
+    return model
+
+
+def rows(n=37, n_in=2, dtype=torch.float64):
+    return 2.4 * torch.rand(n, n_in, dtype=dtype, generator=torch.Generator().manual_seed(n)) - 1.2
+
+
+def one_by_one(model, x):
+    for layer in model.layers:
+        x = layer(x)
+    return x
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The names of the native calls, as they are made."""
+    names = []
+    call = _native.call
+    monkeypatch.setattr(
+        _native, "call", lambda name, *rest: (names.append(name), call(name, *rest))[1]
+    )
+    return names
+
+
+def assert_same(ours, theirs, tolerance):
+    for a, e in zip(ours, theirs, strict=True):
+        assert (a is None) == (e is None)
+        if a is None:
+            continue
+        if tolerance == 0:
+            assert torch.equal(a, e)
+        else:
+            scale = e.abs().max().item()
+            torch.testing.assert_close(a, e, rtol=tolerance, atol=tolerance * scale)
+
+
+# ---- numbers -------------------------------------------------------------------------------------
+
+OPTIONS = [
+    {},
+    {"residual": None},
+    {"bias": False},
+    {"enable_standalone_scale_spline": False},
+    {"spline_order": 2, "domain": (0.0, 2.0)},
+    {"grid_size": [3, 9, 4]},
+]
+
+
+def trained(model, forward, x, y):
+    """The output and all gradients of a regression loss."""
+    model.zero_grad()
+    output = forward(x)
+    torch.mean((output - y) ** 2).backward()
+    return [output.detach(), *(parameter.grad for parameter in model.parameters())]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_training_has_the_bits_of_the_layers(options, dtype, calls):
+    model, x = build(dtype=dtype, **options), rows(dtype=dtype)
+    y = torch.randn(37, 1, dtype=dtype)
+    ours = trained(model, model, x, y)
+    assert calls == ["network_forward", "network_backward"]
+    assert_same(ours, trained(model, lambda x: one_by_one(model, x), x, y), 0)
+
+
+@pytest.mark.parametrize("widths", [(2, 1), (2, 40, 20, 3), (3, 300, 2)])
+def test_wide_and_shallow_networks_have_the_bits_of_the_layers(widths, calls):
+    model, x = build(widths, torch.float32), rows(50, widths[0], torch.float32)
+    y = torch.randn(50, widths[-1])
+    ours = trained(model, model, x, y)
+    assert calls[0] == "network_forward"
+    assert_same(ours, trained(model, lambda x: one_by_one(model, x), x, y), 0)
+    with torch.no_grad():
+        assert torch.equal(model(x), ours[0])
+
+
+def test_bits_do_not_depend_on_the_number_of_threads():
+    model, x = build((2, 8, 8, 1), torch.float32), rows(3000, dtype=torch.float32)
+    before, results = torch.get_num_threads(), []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            results.append([*trained(model, model, x, 0.0), *differentiated(model, model, x, 2)])
+    finally:
+        torch.set_num_threads(before)
+    assert_same(*results, 0)
+
+
+def differentiated(model, forward, x, order, squared=True):
+    """Derivatives in x up to an order, then all gradients of a loss with each of them in it."""
+    model.zero_grad()
+    x = x.clone().requires_grad_()
+    u = forward(x)
+    results, value = [u], (u**2).sum() if squared else u.sum()
+    for _ in range(order):
+        (slope,) = torch.autograd.grad(value, x, create_graph=True)
+        results.append(slope)
+        # Bounded: powers of high derivatives would only measure how errors grow.
+        value = slope[:, 1].sum() + torch.tanh(slope[:, 0]).sum()
+    sum(torch.tanh(result).square().mean() for result in results).backward()
+    return [*results, x.grad, *(parameter.grad for parameter in model.parameters())]
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+@pytest.mark.parametrize("squared", [True, False])
+@pytest.mark.parametrize("options", OPTIONS[:4], ids=str)
+def test_derivatives_of_a_pinn(options, squared, order):
+    model, x = build((2, 4, 3, 2), **options), rows(9)
+    ours = differentiated(model, model, x, order, squared)
+    expected = differentiated(model, lambda x: one_by_one(model, x), x, order, squared)
+    assert_same(ours, expected, 1e-10)
+
+
+def test_a_pinn_step_is_six_calls(calls):
+    model, x = build((2, 8, 8, 1), torch.float32), rows(dtype=torch.float32).requires_grad_()
+    u = model(x)
+    (du,) = torch.autograd.grad(u.sum(), x, create_graph=True)
+    (d_xx,) = torch.autograd.grad(du[:, 1].sum(), x, create_graph=True)
+    (u + du[:, :1] - d_xx[:, 1:]).square().mean().backward()
+    derivatives = ["network_third", "network_second", "network_backward"]
+    assert calls == ["network_forward", "network_backward", "network_second", *derivatives]
+
+
+def test_gradcheck_and_gradgradcheck():
+    model, x = build((2, 3, 1)), rows(3).requires_grad_()
+    weights = tuple(model.parameters())
+
+    def value(x, *weights):
+        names = [name for name, _ in model.named_parameters()]
+        return torch.func.functional_call(model, dict(zip(names, weights, strict=True)), (x,))
+
+    assert torch.autograd.gradcheck(value, (x, *weights))
+    assert torch.autograd.gradgradcheck(value, (x, *weights))
+
+
+def test_third_derivatives_equal_the_plain_operations(monkeypatch):
+    model, x = build((2, 3, 2)), 0.8 * rows(5)
+    ours = differentiated(model, model, x, 3)
+    monkeypatch.setattr(_native, "AVAILABLE", False)
+    assert_same(ours, differentiated(model, model, x, 3), 1e-9)
+
+
+def test_derivatives_of_gradients_in_the_weights():
+    """As in meta-learning: a step of gradient descent, differentiated."""
+    model, x = build((2, 3, 1)), rows(7)
+    weights = list(model.parameters())
+    results = []
+    for forward in (model, lambda x: one_by_one(model, x)):
+        loss = forward(x).square().mean()
+        gradients = torch.autograd.grad(loss, weights, create_graph=True)
+        penalty = sum(gradient.square().sum() for gradient in gradients)
+        results.append(torch.autograd.grad(penalty, weights))
+    assert_same(*results, 1e-10)
+
+
+def test_some_gradients_only(calls):
+    model, x = build(), rows().requires_grad_()
+    u = model(x)
+    (all_x, *_) = torch.autograd.grad(u.sum(), [x, *model.parameters()], retain_graph=True)
+    (only_x,) = torch.autograd.grad(u.sum(), x, retain_graph=True)
+    last = model.layers[-1].spline_weight
+    (only_last,) = torch.autograd.grad(u.sum(), last)
+    assert torch.equal(only_x, all_x)
+    (expected,) = torch.autograd.grad(one_by_one(model, x).sum(), last)
+    assert torch.equal(only_last, expected)
+
+
+# ---- PyTorch's own machinery ---------------------------------------------------------------------
+
+
+def test_leading_axes_and_rows_that_are_not_contiguous():
+    model, x = build(), rows(24)
+    assert torch.equal(model(x.reshape(2, 3, 4, 2)).reshape(24, 1), model(x))
+    assert torch.equal(model(x.T.contiguous().T), model(x))
+    assert torch.equal(model(x[:1].expand(24, 2)), model(x[:1]).expand(24, 1))
+    assert model(x[0]).shape == (1,)
+
+
+def test_no_rows():
+    model = build()
+    y = model(torch.zeros(0, 2, dtype=torch.float64))
+    assert y.shape == (0, 1)
+    y.sum().backward()
+    assert all(parameter.grad.eq(0).all() for parameter in model.parameters())
+    x = torch.zeros(0, 2, dtype=torch.float64, requires_grad=True)
+    (dx,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+    (dxx,) = torch.autograd.grad(dx.sum(), x, create_graph=True)
+    dxx.sum().backward()
+    assert x.grad.shape == (0, 2)
+
+
+def test_frozen_parameters(calls):
+    model, x = build(), rows()
+    expected = trained(model, model, x, 1.0)[1:]
+    model.layers[0].requires_grad_(False)
+    model.layers[1].spline_scaler.requires_grad_(False)
+    model.layers[2].bias.requires_grad_(False)
+    trained(model, model, x, 1.0)
+    for parameter, gradient in zip(model.parameters(), expected, strict=True):
+        assert (parameter.grad is None) == (not parameter.requires_grad)
+        assert parameter.grad is None or torch.equal(parameter.grad, gradient)
+    model.requires_grad_(False)
+    assert not model(x).requires_grad
+
+
+def test_no_grad_and_inference_mode(calls):
+    model, x = build(), rows()
+    expected = model(x).detach()
+    with torch.no_grad():
+        assert torch.equal(model(x), expected)
+    with torch.inference_mode():
+        y = model(x)
+        assert y.is_inference()
+        assert torch.equal(y, expected)
+    assert set(calls) == {"network_forward"}
+
+
+def test_weights_shared_between_layers(calls):
+    model = build((3, 3, 3))
+    model.layers[1] = model.layers[0]
+    x = rows(n_in=3)
+    y = torch.zeros(37, 3, dtype=torch.float64)
+    ours = trained(model, model, x, y)
+    assert calls == ["network_forward", "network_backward"]
+    assert_same(ours, trained(model, lambda x: one_by_one(model, x), x, y), 1e-12)
+
+
+def test_retain_graph_and_accumulation():
+    model, x = build(), rows()
+    loss = model(x).square().mean()
+    loss.backward(retain_graph=True)
+    once = [parameter.grad.clone() for parameter in model.parameters()]
+    loss.backward()
+    assert_same([parameter.grad for parameter in model.parameters()], [2 * g for g in once], 0)
+    with pytest.raises(RuntimeError, match="second time"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("what", ["weight", "input"])
+def test_writing_to_a_saved_tensor_is_noticed(what):
+    model, x = build(), rows()
+    loss = model(x).sum()
+    with torch.no_grad():
+        (model.layers[1].spline_weight if what == "weight" else x).add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_the_output_may_be_written_to():
+    model, x = build(), rows()
+    y = model(x)
+    y += 1.0
+    y.sum().backward()
+
+
+def test_anomaly_mode():
+    model, x = build(), rows()
+    model.layers[0].bias.requires_grad_(False)
+    with pytest.warns(UserWarning, match="Anomaly"):
+        anomaly = torch.autograd.detect_anomaly()
+    with anomaly:
+        trained(model, model, x, 1.0)
+        differentiated(model, model, x, 2)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoints(reentrant):
+    from torch.utils.checkpoint import checkpoint
+
+    model, x = build(), rows().requires_grad_()
+    expected = trained(model, model, x, 1.0)
+    ours = trained(model, lambda x: checkpoint(model, x, use_reentrant=reentrant), x, 1.0)
+    assert_same(ours, expected, 0)
+
+
+def test_saved_tensors_can_be_moved_elsewhere():
+    model, x = build(), rows()
+    expected = trained(model, model, x, 1.0)
+    packed = []
+
+    def pack(tensor):
+        packed.append(tensor.shape)
+        return tensor.detach().clone()
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        loss = torch.mean((model(x) - 1.0) ** 2)
+    model.zero_grad()
+    loss.backward()
+    assert len(packed) > 12
+    assert_same([parameter.grad for parameter in model.parameters()], expected[1:], 0)
+
+
+def test_graphs_are_freed():
+    model, x = build(), rows().requires_grad_()
+    u = model(x)
+    (du,) = torch.autograd.grad(u.sum(), x, create_graph=True)
+    alive = weakref.ref(du.grad_fn)
+    gc.disable()
+    try:
+        del u, du
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+def test_copies_and_pickles():
+    model, x = build(), rows()
+    expected = model(x)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other(x), expected)
+        trained(other, other, x, 1.0)
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_autocast_computes_as_the_layers_do():
+    model, x = build(dtype=torch.float32), rows(dtype=torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        ours, theirs = model(x), one_by_one(model, x)
+        low = model(x.bfloat16())
+    assert ours.dtype is torch.float32
+    assert torch.equal(ours, theirs)
+    assert torch.equal(low, model(x.bfloat16().float()))
+
+
+def test_distributed_training(tmp_path):
+    from torch.nn.parallel import DistributedDataParallel
+
+    model, x = build(), rows()
+    expected = trained(model, model, x, 1.0)
+    store = f"file://{tmp_path / 'store'}"
+    torch.distributed.init_process_group("gloo", init_method=store, rank=0, world_size=1)
+    try:
+        parallel = DistributedDataParallel(model, find_unused_parameters=True)
+        assert_same(trained(model, parallel, x, 1.0), expected, 1e-15)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("vectorize", [True, False])
+def test_hessians(vectorize):
+    model, x = build((2, 3, 1)), rows(1)
+    hessian = torch.autograd.functional.hessian
+    ours = hessian(lambda x: model(x).sum(), x, vectorize=vectorize)
+    expected = hessian(lambda x: one_by_one(model, x).sum(), x, vectorize=vectorize)
+    assert_same([ours], [expected], 1e-12)
+
+
+def test_gradients_in_batches():
+    """Cotangents of a vectorized backward pass, over a graph made in an eager call."""
+    model, x = build((2, 3, 2)), rows(4).requires_grad_()
+    u, v = model(x), one_by_one(model, x)
+    cotangents = torch.randn(5, 4, 2, dtype=torch.float64)
+    sought = [x, *model.parameters()]
+    ours, theirs = (
+        torch.autograd.grad(y, sought, cotangents, is_grads_batched=True) for y in (u, v)
+    )
+    assert_same(ours, theirs, 1e-12)
+
+
+def test_gradients_of_a_pinn_in_batches():
+    model, x = build((2, 3, 2)), rows(4).requires_grad_()
+    results = []
+    for forward in (model, lambda x: one_by_one(model, x)):
+        u = forward(x)
+        (du,) = torch.autograd.grad(u.sin().sum(), x, create_graph=True)
+        (d_xx,) = torch.autograd.grad(du[:, 1].sum(), x, create_graph=True)
+        sought = [x, *model.parameters()]
+        for y in (du, d_xx):
+            cotangents = torch.randn(3, 4, 2, dtype=torch.float64, generator=torch.manual_seed(0))
+            gradients = torch.autograd.grad(
+                y, sought, cotangents, is_grads_batched=True, retain_graph=True
+            )
+            results.append(gradients)
+    assert_same(results[0], results[2], 1e-11)
+    assert_same(results[1], results[3], 1e-11)
+
+
+def test_functional_transforms(calls):
+    model, x = build((2, 3, 1)), rows(5)
+    weights = dict(model.named_parameters())
+
+    def value(weights, x):
+        return torch.func.functional_call(model, weights, (x,)).sum()
+
+    per_sample = torch.func.vmap(torch.func.grad(value), in_dims=(None, 0))(weights, x)
+    assert not any(name.startswith("network") for name in calls)
+    for j, row in enumerate(x):
+        model.zero_grad()
+        model(row).sum().backward()
+        for name, parameter in model.named_parameters():
+            assert_same([per_sample[name][j]], [parameter.grad], 1e-11)
+
+
+def test_functional_call_with_other_weights():
+    model, other, x = build(), build(seed=1), rows()
+    y = torch.func.functional_call(model, dict(other.named_parameters()), (x,))
+    assert torch.equal(y, other(x))
+    y.sum().backward()
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert all(parameter.grad is not None for parameter in other.parameters())
+
+
+# ---- layers that are more than their weights -----------------------------------------------------
+
+
+def is_fused(model, calls, x=None):
+    calls.clear()
+    with torch.no_grad():
+        model(rows() if x is None else x)
+    return "network_forward" in calls
+
+
+def test_hooks_run(calls):
+    model, seen = build(), []
+    assert is_fused(model, calls)
+    layer = model.layers[1]
+    for register in (
+        layer.register_forward_hook,
+        layer.register_forward_pre_hook,
+        torch.nn.modules.module.register_module_forward_hook,
+        torch.nn.modules.module.register_module_forward_pre_hook,
+    ):
+        handle = register(lambda *arguments: seen.append(arguments[0]))
+        assert not is_fused(model, calls)
+        assert layer in seen
+        handle.remove()
+        seen.clear()
+    for register in (layer.register_full_backward_hook, layer.register_full_backward_pre_hook):
+        handle = register(lambda *arguments: seen.append(arguments[0]))
+        model(rows()).sum().backward()
+        assert seen == [layer]
+        handle.remove()
+        seen.clear()
+    assert is_fused(model, calls)
+    model.register_forward_hook(lambda *arguments: seen.append(arguments[0]))
+    model(rows())
+    assert seen == [model]
+
+
+def test_layers_of_another_class_are_called(calls):
+    class Doubled(KANLinear):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    model = build((2, 3, 1))
+    expected = model(rows())
+    doubled = Doubled(3, 1, dtype=torch.float64)
+    doubled.load_state_dict(model.layers[1].state_dict())
+    model.layers[1] = doubled
+    assert not is_fused(model, calls)
+    assert torch.equal(model(rows()), 2 * expected)
+
+
+def test_forward_of_one_layer_may_be_replaced():
+    model = build((2, 3, 1))
+    expected = model(rows())
+    forward = model.layers[1].forward
+    model.layers[1].forward = lambda x: 2 * forward(x)
+    assert torch.equal(model(rows()), 2 * expected)
+
+
+def test_parametrized_and_pruned_weights(calls):
+    class Halved(torch.nn.Module):
+        def forward(self, weight):
+            return weight / 2
+
+    model, x = build((2, 3, 1)), rows()
+    parametrize.register_parametrization(model.layers[0], "spline_weight", Halved())
+    ours = model(x)
+    parametrize.remove_parametrizations(model.layers[0], "spline_weight")
+    assert torch.equal(ours, model(x))
+    prune.l1_unstructured(model.layers[0], "spline_weight", amount=0.5)
+    pruned = model(x)
+    pruned.sum().backward()
+    mask = model.layers[0].spline_weight_mask
+    assert torch.all(model.layers[0].spline_weight_orig.grad[mask == 0] == 0)
+    prune.remove(model.layers[0], "spline_weight")
+    assert torch.equal(pruned, model(x))
+    assert is_fused(model, calls)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"residual": "tanh"}, {"init": "lecun-normalized"}, {"dtype": torch.float16}],
+    ids=str,
+)
+def test_layers_that_the_kernels_compute_in_part(options, calls):
+    model = KAN([2, 3, 1], **options)
+    x = rows(dtype=options.get("dtype", torch.float32))
+    assert not is_fused(model, calls, x)
+    assert torch.equal(model(x), one_by_one(model, x))
+
+
+def test_grids_that_change_are_followed(calls):
+    model, x = build((2, 3, 1)), rows()
+    model.update_grid(2 * x)
+    assert is_fused(model, calls)
+    assert torch.equal(model(x), one_by_one(model, x))
+    model.refine(7)
+    assert is_fused(model, calls)
+    assert torch.equal(model(x), one_by_one(model, x))
+    other = build((2, 3, 1), domain=(-3.0, 3.0))
+    model = build((2, 3, 1))
+    model.load_state_dict(other.state_dict())
+    assert torch.equal(model(x), other(x))
+    with torch.no_grad():
+        model.layers[0].grid[:, 5] += 0.01
+    assert not is_fused(model, calls)
+    assert torch.equal(model(x), one_by_one(model, x))
+    model = build((2, 3, 1))
+    model(x, update_grid=True)
+    assert model.layers[0].domain != (-1.0, 1.0)
+
+
+def test_wrong_calls_say_what_they_must_be():
+    model = build((2, 3, 1), torch.float32)
+    with pytest.raises(UserError, match="2 components"):
+        model(torch.zeros(5, 3))
+    with pytest.raises(UserError, match=r"torch\.float32.*torch\.float64"):
+        model(torch.zeros(5, 2, dtype=torch.float64))
+    model.layers[1] = KANLinear(4, 1)
+    with pytest.raises(UserError, match="4 components"):
+        model(torch.zeros(5, 2))
+
+
+def test_native_calls_are_checked():
+    from kandle.torch import _network_calls
+
+    model, x = build((2, 3, 1)), rows()
+    operands = [_fused._operands(layer, x.dtype) for layer in model.layers]
+    weights = [w for own, _ in operands for w in own]
+    for position, value in ((2, 0), (3, 6), (5, float("nan")), (6, -5.0), (1, 2)):
+        shapes = [list(shape) for _, shape in operands]
+        shapes[0][position] = value
+        network = _network_calls.Network([_network_calls.Shape(*shape) for shape in shapes])
+        with pytest.raises(UserError):
+            _network_calls.forward(network, x, weights, True)
+
+
+@pytest.mark.parametrize("compiler", ["eager", "aot_eager"])
+def test_compiled_networks(compiler):
+    model, x = build((2, 3, 1)), rows()
+    compiled = torch.compile(model, fullgraph=True, backend=compiler)
+    assert_same(trained(model, compiled, x, 1.0), trained(model, model, x, 1.0), 1e-12)
+    torch._dynamo.reset()
+
+
+def test_a_layer_may_be_compiled_in_place():
+    model, x = build((2, 3, 1)), rows()
+    expected = model(x)
+    model.layers[0].compile(backend="eager")
+    assert_same([model(x)], [expected], 1e-12)
+    torch._dynamo.reset()
+
+
+def test_other_residual_or_no_kernels(calls, monkeypatch):
+    model = build((2, 3, 1))
+    model.layers[0].base_activation = torch.nn.GELU()
+    assert not is_fused(model, calls)
+    model.layers[0].base_activation = torch.nn.SiLU()
+    assert is_fused(model, calls)
+    assert is_fused(build((2, 3, 1), residual=torch.nn.functional.silu), calls)
+    monkeypatch.setattr(_native, "AVAILABLE", False)
+    assert not is_fused(model, calls)
+    assert _fused.evaluate(model.layers, rows()) is None
