@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "active.h"
+#include "backward_tasks.h"
 #include "kernel.h"
 #include "tasks.h"
 
@@ -70,6 +71,19 @@ Status share(const Args& args, std::int64_t items, std::int64_t threads, Kernel 
     const Range range = tasks.range(task);
     kernel(args, tasks.model(task), range.begin, range.end);
   });
+}
+
+// The backward pass of a layer.
+template <class T>
+Status run_backward(const JetArgs<T>& a, std::int64_t threads) {
+  threads = worth(a, threads);
+  try {
+    const BackwardTasks<T> tasks(a, threads);
+    return run_tasks(tasks.count(), threads,
+                     [&](std::int64_t task) { tasks.run(active<T>(), task); });
+  } catch (const std::bad_alloc&) {
+    return kNoMemory;
+  }
 }
 
 template <class T>

@@ -36,7 +36,7 @@ int layer_backward(const T* x, const T* r, const T* c, const T* b, const T* g, T
   a.g = operand(g, n * n_out, batched, 4);
   a.want_x = dx != nullptr, a.want_w = dbias != nullptr;
   a.dx = dx, a.dr = dr, a.dc = dc, a.db = db, a.dbias = dbias;
-  return share(a, n_in, threads, active<T>().jet_backward);
+  return run_backward(a, threads);
 }
 
 // The gradients of Q = sum h u phi' + g u v phi'' of one model with cubic splines and at most

@@ -97,7 +97,7 @@ class Network {
       a.g = {given(kG, l + 1), 0};
       a.dx = l > lowest(kG) ? level(kG, l) : given(kG, l);
       a.want_x = a.dx != nullptr;
-      status = share(a, a.n_in, threads_, active<T>().jet_backward);
+      status = run_backward(a, threads_);
     }
     return status;
   }
