@@ -38,7 +38,11 @@ def needs_extra(what: str, extra: str) -> Iterator[None]:
 
 def must(what: str, requirement: str, got: object) -> UserError:
     """`raise must("'beta' of PowerLaw", "a finite number", beta)`."""
-    return UserError(f"{what} must be {requirement}. Got {got!r} instead.")
+    try:
+        shown = repr(got)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        shown = "a number of thousands of digits"
+    return UserError(f"{what} must be {requirement}. Got {shown} instead.")
 
 
 def unknown(what: str, got: str, known: Iterable[str]) -> UserError:

@@ -29,7 +29,12 @@ class Kind:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond float64
+        return False
 
 
 def whole(least: int, most: int | None = None) -> Kind:

@@ -284,3 +284,16 @@ def test_the_studies_of_the_quiet_start(name):
     assert {s.seed for s in specs} == set(range(5))
     for scale in ("smoke", "quick"):
         assert 0 < study.plan(study.get(path), scale).runs < 100
+
+
+@pytest.mark.parametrize("number", ["9" * 400, f"0x{'f' * 5000}", "1e400", "nan"])
+@pytest.mark.parametrize("key", ["gain", "seeds"])
+def test_numbers_beyond_float64_are_refused_in_one_line(tmp_path, number, key):
+    path = tmp_path / "long.toml"
+    scheme = {"name": '"glorot"', "seeds": "2", key: f"[{number}]"}
+    table = ", ".join(f"{k} = {v}" for k, v in scheme.items())
+    axes = 'problems = ["f1"]\narchitectures = ["small"]'
+    path.write_text(f"{axes}\nschemes = [{{{table}}}]")
+    with pytest.raises(UserError, match=f"'{key}'") as caught:
+        study.get(path)
+    assert "\n" not in str(caught.value)
