@@ -20,7 +20,7 @@ namespace ffi = xla::ffi;
 using In = ffi::AnyBuffer;
 using Out = ffi::Result<ffi::AnyBuffer>;
 
-// Runs something that may throw for want of memory.
+// Runs something that may run out of memory.
 template <class Run>
 ffi::Error guarded(const Run& run) {
   try {
