@@ -15,7 +15,8 @@ namespace kandle {
 // write to the same cache lines of dx, again and again at the same time, and most of the work is
 // then moving those lines from core to core. Layers with short rows are cut into chunks of samples,
 // whose gradients of the weights are added up in order. Number and size of the chunks depend on the
-// layer alone, so results do not depend on threads and models here either.
+// layer alone, so results do not depend on threads, on other models or on which gradients are
+// wanted here either.
 template <class T>
 class BackwardTasks {
  public:
@@ -55,7 +56,7 @@ class BackwardTasks {
     const bool short_rows = a.n_in * static_cast<std::int64_t>(sizeof(T)) < 2 * kCacheLine;
     // Adding up the gradients of very many outputs would take more than the cache lines do.
     const bool few_weights = a.n_out <= kMostOutputs;
-    if (!a.want_x || !short_rows || !few_weights || a.first > 0) return 1;
+    if (!short_rows || !few_weights || a.first > 0) return 1;
     return a.n < kLeastSamples ? 1 : kChunks;
   }
 
@@ -71,7 +72,7 @@ class BackwardTasks {
     a.x = {args_.x.at(model) + begin * args_.n_in, 0};
     a.g = {args_.g.at(model) + begin * args_.n_out, 0};
     a.r = {args_.r.at(model), 0}, a.c = {args_.c.at(model), 0}, a.b = {args_.b.at(model), 0};
-    a.dx = args_.dx + (model * args_.n + begin) * args_.n_in;
+    if (args_.want_x) a.dx = args_.dx + (model * args_.n + begin) * args_.n_in;
     if (args_.want_w) {
       a.dr = partial_.get() + (model * chunks_ + chunk) * size();
       a.dc = a.dr + edges(), a.db = a.dc + edges(), a.dbias = a.db + edges() * basis();
