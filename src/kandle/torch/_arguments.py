@@ -54,8 +54,8 @@ def efficient_kan_scales(
         return None
     if init is not None:
         raise UserError(
-            f"Arguments of efficient-kan's initialization ({', '.join(map(repr, named))}) contradict "
-            f"init={init!r} of KANLinear: leave out one or the other."
+            f"Arguments of efficient-kan's initialization ({', '.join(map(repr, named))}) "
+            f"contradict init={init!r} of KANLinear: leave out one or the other."
         )
     defaults = {"scale_noise": 0.1, "scale_base": 1.0, "scale_spline": 1.0}
     scales = []
