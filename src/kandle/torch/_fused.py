@@ -147,7 +147,7 @@ class _Value(torch.autograd.Function):
 
 
 # `Function.apply` but for what it does about transforms: `is_eager` has seen that there are none.
-_apply_value: Callable[..., Tensor] = super(torch.autograd.Function, _Value).apply
+_apply_value: Callable[..., Tensor] = super(torch.autograd.Function, _Value).apply  # pyright: ignore
 
 
 class _First(torch.autograd.Function):
