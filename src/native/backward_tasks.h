@@ -32,6 +32,9 @@ class BackwardTasks {
     for (std::int64_t model = 0; model < args.models; ++model) done_[model] = 0;
   }
 
+  // Whether the layer is cut into chunks of samples.
+  static bool over_samples(const JetArgs<T>& args) { return chunk_count(args) > 1; }
+
   std::int64_t count() const { return args_.models * parts_; }
 
   void run(const Kernels<T>& kernels, std::int64_t task) const {

@@ -4,18 +4,20 @@
 // h_l, given by three pointers: to that of the network's input h_0, to those of h_1 .. h_{L-1}, one
 // after the other, and to that of its output h_L. With F = h_L and cotangents g_L of it:
 //
-//   forward   h_0                      -> h_l
-//   backward  g_L                      -> g_l = d(g F)/dh_l, and d(g F)/dweights
-//   second    u_0, with all g          -> u_l = dh_l along u, a_l = d(g dF)/dh_l, and in the
-//   weights third     v_0 and maybe q_L,       -> p_l, q_l, w_L: the gradients of sum v_0 a_0 + q_L
-//   u_L in
-//             with all g, u and a         h_l, u_l and g_L, and those in the weights
+//   forward   h_0                        -> h_l
+//   backward  g_L                        -> g_l = d(g F)/dh_l
+//   second    u_0, all g                 -> u_l = dh_l along u, a_l = d(g dF)/dh_l
+//   third     v_0, maybe q_L, all g, u, a -> p_l, q_l, w_L: the gradients of sum v_0 a_0 + q_L u_L
+//                                           in h_l, u_l and g_L
+//
+// and, but for forward, the gradients of the same sums in the weights.
 //
 // A pointer to what a call computes may be null: it is then computed only if something else needs
 // it. Values and gradients have the bits of the layers called one by one.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <new>
 #include <vector>
@@ -90,16 +92,34 @@ class Network {
   }
 
   Status backward() {
-    Status status = kDone;
-    for (std::int64_t l = layers_ - 1; l >= lowest(kG) && status == kDone; --l) {
+    const std::int64_t lowest_layer = lowest(kG);
+    std::vector<JetArgs<T>> args;  // of the layers from the last one down
+    std::int64_t work = 0;
+    bool over_samples = true;
+    for (std::int64_t l = layers_ - 1; l >= lowest_layer; --l) {
       JetArgs<T> a = layer(l);
       targets(l, a);
       a.g = {given(kG, l + 1), 0};
-      a.dx = l > lowest(kG) ? level(kG, l) : given(kG, l);
+      a.dx = l > lowest_layer ? level(kG, l) : given(kG, l);
       a.want_x = a.dx != nullptr;
-      status = run_backward(a, threads_);
+      work += layer_work(a);
+      over_samples = over_samples && BackwardTasks<T>::over_samples(a);
+      args.push_back(a);
     }
-    return status;
+    if (!over_samples) {
+      Status status = kDone;
+      for (std::size_t j = 0; j < args.size() && status == kDone; ++j)
+        status = run_backward(args[j], threads_);
+      return status;
+    }
+    // Every layer has the same chunks of samples: a thread takes one of them through all layers.
+    const std::int64_t threads = work < kWorthSharing ? 1 : threads_;
+    std::deque<BackwardTasks<T>> tasks;
+    for (const JetArgs<T>& a : args) tasks.emplace_back(a, threads);
+    const std::int64_t chunks = tasks.empty() ? 0 : tasks.front().count();
+    return run_tasks(chunks, threads, [&](std::int64_t chunk) {
+      for (const BackwardTasks<T>& layer : tasks) layer.run(active<T>(), chunk);
+    });
   }
 
   Status second() {

@@ -102,6 +102,9 @@ def test_from_efficient_kan():
     torch.testing.assert_close(ours(x), y, rtol=1e-4, atol=1e-4)
     with pytest.raises(UserError, match="Linear"):
         kt.from_module(torch.nn.Linear(2, 2))
+    # These have a bias, which efficient-kan's layers do not.
+    with pytest.raises(UserError, match="efficient-kan or pykan"):
+        kt.from_module(kt.KAN([3, 2]))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -125,6 +128,23 @@ def test_from_pykan(tmp_path, monkeypatch):
     model.fix_symbolic(0, 0, 0, "sin", verbose=False, log_history=False)
     with pytest.raises(UserError, match="symbolic"):
         kt.from_module(model)
+    with pytest.raises(UserError, match="multiplication"):
+        kt.from_module(kan.KAN(width=[3, [2, 1], 1], seed=0, auto_save=False))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_pykan_networks_that_read_some_inputs_only(tmp_path, monkeypatch):
+    kan = pytest.importorskip("kan")
+    monkeypatch.chdir(tmp_path)
+    x = torch.from_numpy(points())
+    model = kan.KAN(width=[3, 4, 2], grid=5, k=3, seed=0, auto_save=False)
+    model(x)
+    pruned = model.prune_input(active_inputs=[0, 2], log_history=False)
+    y = pruned(x)
+    with pytest.raises(UserError, match=r"arange\(2\).*x\[:, \[0, 2\]\]"):
+        kt.from_module(pruned)
+    pruned.input_id = torch.arange(2)
+    torch.testing.assert_close(kt.from_module(pruned)(x[:, [0, 2]]), y, rtol=1e-4, atol=1e-5)
 
 
 WITHOUT_JAX = """

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 from torch.nn.utils import parametrize, prune
 
 from kandle._errors import UserError
-from kandle.torch import KAN, KANLinear, _fused, _native
+from kandle.torch import KAN, KANLinear, _fused, _native, _plan
 
 pytestmark = pytest.mark.skipif(not _native.AVAILABLE, reason="the native kernels are not built")
 
@@ -111,6 +111,24 @@ def test_bits_do_not_depend_on_the_number_of_threads():
             results.append([*trained(model, model, x, 0.0), *differentiated(model, model, x, 2)])
     finally:
         torch.set_num_threads(before)
+    assert_same(*results, 0)
+
+
+@pytest.mark.parametrize("widths", [(2, 8, 8, 1), (2, 40, 8, 1), (40, 8, 1)], ids=str)
+@pytest.mark.parametrize("wanted", ["all", "last layer", "inputs"])
+def test_chunks_of_samples_have_the_bits_of_the_layers(widths, wanted):
+    """Layers with short rows are cut into chunks, which go through the network side by side."""
+    model, x = build(widths, torch.float32), rows(3000, widths[0], torch.float32)
+    if wanted == "last layer":
+        model.layers[:-1].requires_grad_(False)
+    if wanted == "inputs":
+        model.requires_grad_(False)
+        x.requires_grad_()
+    results = []
+    for forward in (model, lambda x: one_by_one(model, x)):
+        results.append(trained(model, forward, x, 0.5))
+        if wanted == "inputs":
+            results[-1] += torch.autograd.grad(forward(x).square().sum(), x)
     assert_same(*results, 0)
 
 
@@ -467,6 +485,79 @@ def test_hooks_run(calls):
     assert seen == [model]
 
 
+def test_hooks_of_the_residual_function_run(calls):
+    model, seen = build(), []
+    R = model.layers[1].base_activation
+    assert is_fused(model, calls)
+    handle = R.register_forward_hook(lambda *arguments: seen.append(arguments[0]))
+    expected = one_by_one(model, rows())
+    assert seen == [R]
+    assert torch.equal(model(rows()), expected)
+    assert len(seen) == 2
+    handle.remove()
+    assert is_fused(model, calls)
+
+
+def test_hooks_run_after_others_were_removed_by_force(calls):
+    model, seen = build(), []
+    assert is_fused(model, calls)
+    model.layers[1]._forward_hooks = type(model.layers[1]._forward_hooks)()
+    model.layers[1].register_forward_hook(lambda *arguments: seen.append(arguments[0]))
+    model(rows())
+    assert seen == [model.layers[1]]
+
+
+def test_weights_that_are_replaced_are_followed(calls):
+    model, x = build((2, 3, 1)), rows()
+    layer = model.layers[0]
+    model(x)
+    layer.spline_weight = torch.nn.Parameter(2 * layer.spline_weight.detach())
+    assert torch.equal(model(x), one_by_one(model, x))
+    layer.base_weight.data = 3 * layer.base_weight.data
+    assert torch.equal(model(x), one_by_one(model, x))
+    # The same numbers at the same address, turned.
+    square = build((3, 3, 1))
+    before = square(rows(n_in=3))
+    square.layers[0].base_weight.data = square.layers[0].base_weight.data.T
+    assert not is_fused(square, calls, rows(n_in=3))
+    assert not torch.equal(square(rows(n_in=3)), before)
+    layer.spline_scaler = None
+    assert is_fused(model, calls)
+    assert torch.equal(model(x), one_by_one(model, x))
+    layer.bias = torch.nn.Parameter(torch.zeros(5, dtype=torch.float64))
+    assert _plan.plan_of(model.layers, x.dtype) is None
+    model.layers[0] = KANLinear(2, 3, dtype=torch.float64)
+    assert torch.equal(model(x), one_by_one(model, x))
+    model.float()
+    assert model(x.float()).dtype is torch.float32
+    with pytest.raises(UserError, match="float32"):
+        model(x)
+
+
+def test_weights_of_one_call_are_not_kept():
+    model, x = build((2, 3, 1)), rows()
+    weights = {name: 2 * parameter for name, parameter in model.named_parameters()}
+    alive = weakref.ref(weights["layers.0.spline_weight"])
+    torch.func.functional_call(model, weights, (x,))
+    del weights
+    gc.collect()
+    assert alive() is None
+
+
+def test_tensors_of_a_finished_transform():
+    model, x, escaped = build((2, 3, 1)), rows(), []
+
+    def value(x):
+        escaped.append(x * 1.0)
+        return model(x).sum()
+
+    torch.func.grad(value)(x)
+    for forward in (model, model.layers[0]):
+        assert torch.equal(forward(escaped[0]), forward(x))
+        with torch.no_grad():
+            assert torch.equal(forward(escaped[0]), forward(x))
+
+
 def test_layers_of_another_class_are_called(calls):
     class Doubled(KANLinear):
         def forward(self, x):
@@ -542,6 +633,33 @@ def test_grids_that_change_are_followed(calls):
     assert model.layers[0].domain != (-1.0, 1.0)
 
 
+def test_grids_that_are_replaced_are_followed(calls):
+    model, other, x = build((2, 3, 1)), build((2, 3, 1), domain=(-2.0, 2.0)), rows()
+    model(x)
+    model.layers[0].grid = other.layers[0].grid.clone()
+    model.layers[1].grid.data = other.layers[1].grid.data.clone()
+    assert model.layers[0].domain == model.layers[1].domain == (-2.0, 2.0)
+    assert is_fused(model, calls)
+    assert torch.equal(model(x), other(x))
+    for forward in (model, copy.deepcopy(model)):
+        assert torch.equal(forward(x), other(x))
+
+
+def test_networks_made_in_inference_mode():
+    x = rows()
+    with torch.inference_mode():
+        model = build((2, 3, 1))
+        expected = model(x)
+    with torch.no_grad():
+        assert torch.equal(model(x), expected)
+    model = build((2, 3, 1))
+    with torch.inference_mode():
+        model.float()
+        expected = model(x.float())
+    with torch.no_grad():
+        assert torch.equal(model(x.float()), expected)
+
+
 def test_wrong_calls_say_what_they_must_be():
     model = build((2, 3, 1), torch.float32)
     with pytest.raises(UserError, match="2 components"):
@@ -557,10 +675,10 @@ def test_native_calls_are_checked():
     from kandle.torch import _network_calls
 
     model, x = build((2, 3, 1)), rows()
-    operands = [_fused._operands(layer, x.dtype) for layer in model.layers]
-    weights = [w for own, _ in operands for w in own]
+    plan = _plan.plan_of(model.layers, x.dtype)
+    weights = plan.weights
     for position, value in ((2, 0), (3, 6), (5, float("nan")), (6, -5.0), (1, 2)):
-        shapes = [list(shape) for _, shape in operands]
+        shapes = [list(shape) for shape in plan.network.shapes]
         shapes[0][position] = value
         network = _network_calls.Network([_network_calls.Shape(*shape) for shape in shapes])
         with pytest.raises(UserError):
@@ -592,4 +710,4 @@ def test_other_residual_or_no_kernels(calls, monkeypatch):
     assert is_fused(build((2, 3, 1), residual=torch.nn.functional.silu), calls)
     monkeypatch.setattr(_native, "AVAILABLE", False)
     assert not is_fused(model, calls)
-    assert _fused.evaluate(model.layers, rows()) is None
+    assert _fused.evaluate(model, rows()) is None

@@ -96,7 +96,7 @@ def test_wrong_inputs_say_what_they_must_be():
     [
         ({"in_features": 0}, "'in_features'"),
         ({"grid_size": 0}, "'grid_size'"),
-        ({"spline_order": 6}, "degree"),
+        ({"spline_order": 6}, "'spline_order'.*from 1 to 5"),
         ({"domain": (1, 0)}, "'domain'"),
         ({"init": "xavier"}, "scheme"),
         ({"residual": "swish"}, "residual function"),
@@ -257,17 +257,25 @@ class _Predict(torch.utils.data.Dataset):
         return 8
 
     def __getitem__(self, i):
-        with torch.no_grad():
-            return self.model(torch.full((3,), i / 8))
+        """The network's output at the row, and its gradients there and at many others."""
+        x = torch.full((3,), i / 8)
+        y = self.model(x)
+        loss = (y - self.model(rows(2000))).square().mean()
+        return y.detach(), *torch.autograd.grad(loss, tuple(self.model.parameters()))
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_data_loader_workers():
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_data_loader_workers(context):
     model = KAN([3, 4, 2])
-    x = (torch.arange(8) / 8)[:, None].expand(-1, 3)
-    model(rows(5000))  # threads exist before the workers are forked
-    loader = torch.utils.data.DataLoader(_Predict(model), batch_size=4, num_workers=1)
-    same(torch.cat(list(loader)), model(x).detach())
+    model(rows(5000))  # threads exist before the workers are started
+    data = _Predict(model)
+    loader = torch.utils.data.DataLoader(
+        data, batch_size=None, num_workers=1, multiprocessing_context=context, timeout=300
+    )
+    for i, found in enumerate(loader):
+        for ours, expected in zip(found, data[i], strict=True):
+            assert torch.equal(ours, expected)
 
 
 # ---- grids ---------------------------------------------------------------------------------------

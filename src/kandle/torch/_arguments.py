@@ -39,6 +39,8 @@ def spline_basis(grid_size: Any, spline_order: Any, domain: Any) -> BSpline:
     for name, value in (("grid_size", grid_size), ("spline_order", spline_order)):
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
             raise must(f"'{name}' of KANLinear", "an integer of at least 1", value)
+    if spline_order > 5:
+        raise must("'spline_order' of KANLinear", "an integer from 1 to 5", spline_order)
     return BSpline(int(grid_size), int(spline_order), tuple(domain))
 
 
@@ -52,8 +54,8 @@ def efficient_kan_scales(
         return None
     if init is not None:
         raise UserError(
-            f"{', '.join(map(repr, named))} of KANLinear belong to efficient-kan's initialization "
-            f"and contradict init={init!r}: leave out one or the other."
+            f"Arguments of efficient-kan's initialization ({', '.join(map(repr, named))}) "
+            f"contradict init={init!r} of KANLinear: leave out one or the other."
         )
     defaults = {"scale_noise": 0.1, "scale_base": 1.0, "scale_spline": 1.0}
     scales = []

@@ -12,11 +12,12 @@ from kandle.torch import _native
 
 Gradients = tuple[Tensor | None, ...]
 _PLAIN_TYPES = (Tensor, torch.nn.Parameter)
+_functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
+# Tensors of a transform of `torch.func`, also after its end.
+_is_wrapped: Callable[[Tensor], bool] = _functorch.is_functorch_wrapped_tensor
 # Cotangents of `autograd.grad(..., is_grads_batched=True)`, which is no transform of `torch.func`.
 _is_batched: Callable[[Tensor], bool] = getattr(
-    torch._C._functorch,  # pyright: ignore[reportAttributeAccessIssue]
-    "is_legacy_batchedtensor",
-    lambda tensor: False,
+    _functorch, "is_legacy_batchedtensor", lambda tensor: False
 )
 
 
@@ -29,10 +30,14 @@ def is_eager(*tensors: Tensor | None) -> bool:
         or torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
     ):
         return False
-    for tensor in tensors:
-        if tensor is not None and (type(tensor) not in _PLAIN_TYPES or _is_batched(tensor)):
-            return False
-    return True
+    return all(map(has_memory, tensors))
+
+
+def has_memory(tensor: Tensor | None) -> bool:
+    """Whether a tensor, if given, is nothing but its numbers: no subclass, not of a transform."""
+    if tensor is None:
+        return True
+    return type(tensor) in _PLAIN_TYPES and not _is_wrapped(tensor) and not _is_batched(tensor)
 
 
 def wants_plain(x: Tensor) -> bool:

@@ -91,8 +91,8 @@ def from_module(module: nn.Module) -> KAN | KANLinear:
     and pykan's `MultKAN` a `KAN`. Weights are copied. Networks whose grids were adapted to data
     keep their knots, and run on PyTorch's operations.
 
-    pykan's networks must have additive nodes only and no symbolic edges; masks, scales and biases
-    of nodes go into the weights.
+    pykan's networks must have additive nodes only, no symbolic edges, and read all inputs; masks,
+    scales and biases of nodes go into the weights.
     """
     if is_of(module, "KANLayer", "kan"):
         return _from_pykan_layer(module)
@@ -101,7 +101,10 @@ def from_module(module: nn.Module) -> KAN | KANLinear:
     if is_of(module, "KANLinear") and not isinstance(module, KANLinear):
         return _from_efficient_layer(module)
     layers = getattr(module, "layers", None)
-    if isinstance(layers, nn.ModuleList) and layers and all(is_of(x, "KANLinear") for x in layers):
+    theirs = isinstance(layers, nn.ModuleList) and all(
+        is_of(layer, "KANLinear") and not isinstance(layer, KANLinear) for layer in layers
+    )
+    if theirs and layers:
         return KAN.from_layers(_from_efficient_layer(layer) for layer in layers)
     requirement = "a network or layer of efficient-kan or pykan"
     raise must("'module' of from_module", requirement, type(module).__name__)
@@ -128,6 +131,13 @@ def _from_pykan_layer(module: Any, scale: Tensor | None = None, shift=None) -> K
 def _from_pykan(module: Any) -> KAN:
     if any(sum(width[1:]) for width in module.width if isinstance(width, list | tuple)):
         raise UserError("A pykan network with multiplication nodes cannot be converted.")
+    columns = module.input_id.tolist()
+    if columns != list(range(len(columns))):
+        raise UserError(
+            f"A pykan network that reads the columns {columns} of its inputs cannot be converted: "
+            f"set its input_id to torch.arange({len(columns)}), and pass x[:, {columns}] to the "
+            "result."
+        )
     layers = []
     for l, layer in enumerate(module.act_fun):
         if module.symbolic_enabled and bool((module.symbolic_fun[l].mask != 0).any()):

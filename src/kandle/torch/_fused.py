@@ -14,7 +14,7 @@ with second derivatives in x needs all four. Everything else, such as a derivati
 in θ, is differentiated as the composition of the layers' operators, to any order.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -30,83 +30,44 @@ from kandle.torch._context import (
     needed_gradients,
     remember,
 )
-from kandle.torch._layer import KANLinear
-from kandle.torch._network_calls import Network, network_of
-from kandle.torch._residuals import is_fused_residual
-
-_WEIGHTS = ("base_weight", "spline_scaler", "spline_weight", "bias")
+from kandle.torch._network_calls import Network
+from kandle.torch._plan import Plan, plan_of
 
 
-def evaluate(layers: Iterable[nn.Module], x: Tensor) -> Tensor | None:
-    """The layers one after the other; None where only calling each of them will do."""
+def evaluate(model: nn.Module, x: Tensor) -> Tensor | None:
+    """A KAN's layers one after the other; None where only calling each of them will do."""
     if not is_eager(x) or not _native.usable(x) or forward_ad._current_level >= 0:
         return None
-    dtype = x.dtype
-    weights: list[Tensor | None] = []
-    shapes = []
-    for layer in layers:
-        operands = _operands(layer, dtype)
-        if operands is None:
-            return None
-        weights += operands[0]
-        shapes.append(operands[1])
-    network = network_of(tuple(shapes))
-    if network is None or x.shape[-1] != network.widths[0] or _has_any_global_hook():
+    plan = _current_plan(model.__dict__, x.dtype)
+    if plan is None:
+        return None
+    network, weights = plan.network, plan.weights
+    if x.shape[-1] != network.widths[0] or _has_any_global_hook():
         return None
     # Layers that `_Second` does not cover are differentiated twice more cheaply one by one.
-    if x.requires_grad and not network.takes_second[dtype]:
+    if x.requires_grad and not network.takes_second[x.dtype]:
         return None
     flat = x.dim() == 2
     rows = (x if flat else x.reshape(-1, network.widths[0])).contiguous()
     if torch.is_grad_enabled():
-        y = _Value.apply(rows, *weights, network)
+        y = _apply_value(rows, *weights, network)
     else:
         y, _ = _network_calls.forward(network, rows, weights, keep=False)
     return y if flat else y.reshape(*x.shape[:-1], network.widths[-1])
 
 
-def _operands(layer: nn.Module, dtype: torch.dtype) -> tuple[Sequence[Any], tuple] | None:
-    """The weights and the shape of a layer that is what the kernels compute, and nothing more."""
-    # Attributes that `nn.Module` would search for are read from its dictionaries: every network
-    # comes here in every call.
-    own = layer.__dict__
-    if type(layer) is not KANLinear or not _is_called_directly(own):
+def _current_plan(own: dict[str, Any], dtype: torch.dtype) -> Plan | None:
+    """The plan of the KAN with these attributes, made again where it no longer holds."""
+    layers = own["_modules"].get("layers")
+    if type(layers) is not nn.ModuleList:
         return None
-    parameters, modules = own["_parameters"], own["_modules"]
-    if own["_buffers"]["grid"]._version != layer._grid_version:
-        layer._follow_grid()
-    R = modules["base_activation"] if "base_activation" in modules else own["base_activation"]
-    if layer.normalized or not layer._is_uniform or not (R is None or is_fused_residual(R)):
-        return None
-    weights: list[Any] = [parameters[w] if w in parameters else own.get(w) for w in _WEIGHTS]
-    n_in, n_out, basis = layer.in_features, layer.out_features, layer._basis
-    grid, degree = basis.grid, basis.degree
-    edges = (n_out, n_in)
-    expected = (edges, edges, (n_out, n_in, grid + degree), (n_out,))
-    for w, size in zip(weights, expected, strict=True):
-        if w is not None and not (
-            w.shape == size
-            and w.dtype is dtype
-            and w.is_cpu
-            and w.is_contiguous()
-            and type(w) in (Tensor, nn.Parameter)
-        ):
-            return None
-    if weights[1] is None:
-        weights[1] = torch.ones(edges, dtype=dtype)
-    return weights, (n_in, n_out, grid, degree, weights[0] is not None, *basis.domain)
-
-
-def _is_called_directly(own: dict[str, Any]) -> bool:
-    """Whether a module with these attributes is no more than its class's `forward`: no hooks."""
-    return not (
-        own["_forward_pre_hooks"]
-        or own["_forward_hooks"]
-        or own["_backward_pre_hooks"]
-        or own["_backward_hooks"]
-        or "forward" in own
-        or own.get("_compiled_call_impl") is not None
-    )
+    layers = layers._modules.values()
+    plan = own.get("_plan")
+    if plan is None or not plan.holds(layers, dtype):
+        plan = plan_of(layers, dtype)
+        if plan is not None and plan.is_lasting:
+            own["_plan"] = plan
+    return plan
 
 
 # ---- the composition of operators ----------------------------------------------------------------
@@ -183,6 +144,10 @@ class _Value(torch.autograd.Function):
             h = x, hidden, None
             results, _ = _network_calls.backward(network, h, weights, g.contiguous(), needed, False)
         return *results, None
+
+
+# `Function.apply` but for what it does about transforms: `is_eager` has seen that there are none.
+_apply_value: Callable[..., Tensor] = super(torch.autograd.Function, _Value).apply  # pyright: ignore
 
 
 class _First(torch.autograd.Function):

@@ -12,7 +12,7 @@ from kandle.init import Inputs, Scheme
 from kandle.init import get as get_scheme
 from kandle.torch import _grids, _ops, _plain
 from kandle.torch._arguments import check_arguments, efficient_kan_scales, spline_basis
-from kandle.torch._context import wants_plain
+from kandle.torch._context import has_memory, wants_plain
 from kandle.torch._draw import draw, draw_like_efficient_kan
 from kandle.torch._residuals import get_residual, is_fused_residual, residual_name
 
@@ -112,7 +112,7 @@ class KANLinear(nn.Module):
         self.register_buffer("basis_mean", None)
         self.register_buffer("basis_variance", None)
         self._is_uniform = True
-        self._grid_version = self.grid._version
+        self._seen_grid = self._grid_state()
         self.reset_parameters()
 
     # ---- what the layer is -----------------------------------------------------------------------
@@ -357,16 +357,19 @@ class KANLinear(nn.Module):
         self.basis_mean = self.basis_variance = None
         self.grid = new.to(self.grid)
         self._basis, self._is_uniform = basis, True
-        self._grid_version = self.grid._version
+        self._seen_grid = self._grid_state()
 
     def _exact_grid(self) -> Tensor:
         return _grids.uniform_knots(self._basis, self.in_features)
 
     def _follow_grid(self) -> None:
-        """Notice that the buffer `grid` was written, by loading a state or by hand."""
-        if self.grid._version == self._grid_version or self.grid.is_meta:
+        """Notice that the buffer `grid` was written or replaced, by loading a state or by hand."""
+        if self.grid.is_meta or not has_memory(self.grid):
             return
-        self._grid_version = self.grid._version
+        state = self._grid_state()
+        if state[0] is self._seen_grid[0] and state[1:] == self._seen_grid[1:]:
+            return
+        self._seen_grid = state
         # The same knots, rounded: the domain keeps all its digits.
         if torch.equal(self.grid, self._exact_grid().to(self.grid)):
             self._is_uniform = True
@@ -376,11 +379,17 @@ class KANLinear(nn.Module):
         if domain is not None:
             self._basis = spline_basis(self.grid_size, self.spline_order, domain)
 
+    def _grid_state(self) -> tuple[Tensor | None, int, int]:
+        """The buffer `grid`, its version and its address: what changes with its numbers."""
+        grid = self.grid
+        if not has_memory(grid):
+            return None, 0, 0
+        return grid, 0 if grid.is_inference() else grid._version, grid.data_ptr()
+
     def _apply(self, fn, recurse=True):
         self._follow_grid()
         super()._apply(fn, recurse)
-        if not self.grid.is_inference():
-            self._grid_version = self.grid._version
+        self._seen_grid = self._grid_state()
         return self
 
     def _load_from_state_dict(self, state_dict, prefix, *args, **kwargs):
@@ -389,9 +398,9 @@ class KANLinear(nn.Module):
             if frozen is not None and self.normalized:
                 setattr(self, name, torch.empty_like(frozen, device=self.grid.device))
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-        self._grid_version = -1
+        self._seen_grid = None, 0, 0
         self._follow_grid()
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        self._grid_version = -1
+        self._seen_grid = None, 0, 0

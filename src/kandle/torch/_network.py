@@ -99,6 +99,10 @@ class KAN(nn.Module):
         network.layers = nn.ModuleList(layers)
         return network
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the plan of calls, which belongs to the weights in memory."""
+        return {name: value for name, value in self.__dict__.items() if name != "_plan"}
+
     @property
     def widths(self) -> tuple[int, ...]:
         """(n_0, …, n_L)."""
@@ -117,7 +121,7 @@ class KAN(nn.Module):
 
     def forward(self, x: Tensor, update_grid: bool = False) -> Tensor:
         """(..., n_0) -> (..., n_L); with `update_grid`, every layer's grid follows its inputs."""
-        y = None if update_grid else _fused.evaluate(self.layers, x)
+        y = None if update_grid else _fused.evaluate(self, x)
         if y is not None:
             return y
         for layer in self.layers:

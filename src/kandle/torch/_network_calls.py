@@ -8,7 +8,7 @@ bias of each layer, and None for those that a layer lacks. See `src/native/netwo
 
 import itertools
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -21,6 +21,14 @@ from kandle.torch._context import Gradients
 Level = Sequence[Any]  # three tensors or None
 Weights = Sequence[Any]
 
+# Memory for a result: (size, strides, dtype). PyTorch's compiled code has a way to it that takes a
+# third of the time of `torch.empty`.
+_empty: Callable[..., Tensor] = getattr(
+    getattr(getattr(torch._C, "_dynamo", None), "guards", None),
+    "_empty_strided_cpu",
+    lambda size, strides, dtype: torch.empty_strided(size, strides, dtype=dtype),
+)
+
 
 class Shape(NamedTuple):
     """A layer but for its weights."""
@@ -32,6 +40,14 @@ class Shape(NamedTuple):
     residual: bool
     lo: float
     hi: float
+
+
+def _layouts(shape: Shape) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Sizes and strides of r, c, b and bias."""
+    n_in, n_out, bases = shape.n_in, shape.n_out, shape.grid + shape.degree
+    yield from [((n_out, n_in), (n_in, 1))] * 2
+    yield (n_out, n_in, bases), (n_in * bases, bases, 1)
+    yield (n_out,), (1,)
 
 
 class Network:
@@ -47,6 +63,8 @@ class Network:
         # What every call begins with.
         self.header = (*(a.buffer_info()[0] for a in self._arrays), len(shapes))
         self.nothing = (None,) * (4 * len(shapes))
+        # Sizes and strides of the weights.
+        self.layouts = [layout for shape in shapes for layout in _layouts(shape)]
         # Whether `second` and `third` cover these layers.
         self.takes_second = {
             dtype: all(_native.takes_second(dtype, s.n_out, s.degree) for s in shapes)
@@ -67,11 +85,10 @@ def forward(
     network: Network, x: Tensor, weights: Weights, keep: bool
 ) -> tuple[Tensor, Tensor | None]:
     """h_L of h_0 = x, and with `keep` all h_l between."""
-    n = x.shape[0]
-    dtype = x.dtype
-    y = torch.empty((n, network.widths[-1]), dtype=dtype)
-    hidden = torch.empty(n * network.hidden, dtype=dtype) if keep else None
-    _call("network_forward", network, x, weights, network.nothing, (x, hidden, y))
+    n, n_out, dtype = x.shape[0], network.widths[-1], x.dtype
+    y = _empty((n, n_out), (n_out, 1), dtype)
+    hidden = _empty((n * network.hidden,), (1,), dtype) if keep else None
+    _call("network_forward", network, x, (*weights, *network.nothing, x, hidden, y))
     return y, hidden
 
 
@@ -80,10 +97,10 @@ def backward(
 ) -> tuple[Gradients, Tensor | None]:
     """The gradients of Q₁ = Σ g·h_L in x and the weights, where needed, and in the h_l between."""
     x, hidden = h[:2]
-    d_x = torch.empty_like(x) if needed[0] else None
-    between = torch.empty_like(hidden) if keep else None
-    gradients = _targets(weights, needed[1:])
-    _call("network_backward", network, x, weights, gradients, h, (d_x, between, g))
+    d_x = _empty_like(x) if needed[0] else None
+    between = _empty_like(hidden) if keep else None
+    gradients = _targets(network, x.dtype, needed[1:])
+    _call("network_backward", network, x, (*weights, *gradients, *h, d_x, between, g))
     return (d_x, *gradients), between
 
 
@@ -101,13 +118,13 @@ def second(
     With `keep` then the derivatives of the h_l along u, and the gradients of Q₂ in the h_l.
     """
     x, hidden = h[:2]
-    d_x = torch.empty_like(x) if needed[0] else None
-    d_g = torch.empty_like(g[2]) if needed[1] else None
-    along, slopes = (torch.empty_like(hidden) if keep else None for _ in range(2))
-    gradients = _targets(weights, needed[2:])
+    d_x = _empty_like(x) if needed[0] else None
+    d_g = _empty_like(g[2]) if needed[1] else None
+    along, slopes = (_empty_like(hidden) if keep else None for _ in range(2))
+    gradients = _targets(network, x.dtype, needed[2:])
     gradients[-1] = None  # Q₂ does not depend on the last bias
-    levels = h, g, (u, along, d_g), (d_x, slopes, None)
-    _call("network_second", network, x, weights, gradients, *levels)
+    levels = *h, *g, u, along, d_g, d_x, slopes, None
+    _call("network_second", network, x, (*weights, *gradients, *levels))
     return (d_x, d_g, *gradients), along, slopes
 
 
@@ -125,26 +142,30 @@ def third(
     """The gradients of Q₃ = Σ v·∂Q₂/∂x + s·∂Q₂/∂g_L in x, g_L, u and the weights, where needed."""
     x = h[0]
     d_x, d_g, d_u = (
-        torch.empty_like(t) if need else None
-        for t, need in zip((x, g[2], x), needed[:3], strict=True)
+        _empty_like(t) if need else None for t, need in zip((x, g[2], x), needed[:3], strict=True)
     )
-    gradients = _targets(weights, needed[5:])
+    gradients = _targets(network, x.dtype, needed[5:])
     gradients[-1] = None
-    levels = h, g, u, slopes, (v, None, None), (None, None, d_g), (d_u, None, s), (d_x, None, None)
-    _call("network_third", network, x, weights, gradients, *levels)
+    levels = *h, *g, *u, *slopes, v, None, None, None, None, d_g, d_u, None, s, d_x, None, None
+    _call("network_third", network, x, (*weights, *gradients, *levels))
     return d_x, d_g, d_u, *gradients
 
 
-def _targets(weights: Weights, needed: Sequence[bool]) -> list[Tensor | None]:
-    return [torch.empty_like(w) if need else None for w, need in zip(weights, needed, strict=True)]
+def _targets(network: Network, dtype: torch.dtype, needed: Sequence[bool]) -> list[Tensor | None]:
+    return [
+        _empty(*layout, dtype) if need else None
+        for layout, need in zip(network.layouts, needed, strict=True)
+    ]
 
 
-def _call(
-    name: str, network: Network, x: Tensor, weights: Weights, gradients: Weights, *levels: Level
-) -> None:
-    tensors = [*weights, *gradients]
-    for level in levels:
-        tensors += level
+def _empty_like(t: Tensor) -> Tensor:
+    """For one axis or two. The strides of `t` may be any where an axis has one element or none."""
+    size = tuple(t.shape)
+    return _empty(size, (*size[1:], 1), t.dtype)
+
+
+def _call(name: str, network: Network, x: Tensor, tensors: Sequence[Any]) -> None:
+    """Weights, gradients in them and the levels, as the native library has them one by one."""
     # An array of Python's own is made in a third of the time that one of ctypes takes.
     pointers = array("Q", [0 if t is None else t.data_ptr() for t in tensors])
     _native.call(name, x.dtype, *network.header, x.shape[0], pointers.buffer_info()[0])

@@ -69,5 +69,9 @@ def _options(module: nn.Module) -> dict[str, Any]:
 
 
 def is_fused_residual(R: Any) -> bool:
-    """Whether the kernels compute this residual function too."""
-    return type(R) is nn.SiLU or R is nn.functional.silu
+    """Whether the kernels compute this residual function too; with hooks it must be called."""
+    if type(R) is nn.SiLU:
+        return not (
+            R._forward_hooks or R._forward_pre_hooks or R._backward_hooks or R._backward_pre_hooks
+        )
+    return R is nn.functional.silu
