@@ -22,10 +22,7 @@ class FitTasks {
         parts_(threads == 1 || args.models >= 4 * threads ? 1 : chunks_),
         size_(active_fit<T>().size(args)) {
     if (parts_ == 1) return;
-    constexpr std::int64_t kLine = 64 / sizeof(T);
-    memory_.reset(new T[args.models * chunks_ * size_ + kLine]);
-    const auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
-    sums_ = reinterpret_cast<T*>((address + 63) / 64 * 64);
+    sums_ = active_fit<T>().buffer(args.models * chunks_ * size_);
     done_.reset(new std::atomic<std::int64_t>[args.models]);
     for (std::int64_t model = 0; model < args.models; ++model) done_[model] = 0;
   }
@@ -48,7 +45,6 @@ class FitTasks {
 
   const FitArgs<T>& args_;
   const std::int64_t rows_, chunks_, parts_, size_;
-  std::unique_ptr<T[]> memory_;
   T* sums_ = nullptr;  // (models, chunks, size)
   std::unique_ptr<std::atomic<std::int64_t>[]> done_;
 };

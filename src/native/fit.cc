@@ -7,6 +7,7 @@
 #include <new>
 
 #include "fit_layer.h"
+#include "scratch.h"
 
 namespace kandle {
 namespace KANDLE_ISA {
@@ -171,8 +172,13 @@ void whole(const FitArgs<T>&, std::int64_t, std::int64_t) {}
 #endif  // KANDLE_AVX512
 
 template <class T>
+T* buffer(std::int64_t size) {
+  return scratch<T, 6>(size);
+}
+
+template <class T>
 constexpr FitKernels<T> kernels() {
-  return {takes<T>, size<T>, sum<T>, finish<T>, whole<T>};
+  return {takes<T>, size<T>, sum<T>, finish<T>, whole<T>, buffer<T>};
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ struct FitKernels {
   void (*finish)(const FitArgs<T>&, std::int64_t model, std::int64_t chunks, T* sums);
   // All of it, in chunks of so many rows.
   void (*whole)(const FitArgs<T>&, std::int64_t model, std::int64_t rows);
+  // Memory for the sums of a call, aligned, and kept by the calling thread from call to call.
+  T* (*buffer)(std::int64_t size);
 };
 
 struct FitTable {
