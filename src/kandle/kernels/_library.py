@@ -33,6 +33,7 @@ _HANDLERS = (
     "global_backward_x",
     "global_backward_w",
     "global_backward_xw",
+    "fit",
 )
 
 
@@ -109,6 +110,15 @@ def has_fused_jet(degree: int, first: int, second: int) -> bool:
     """Whether one fused kernel covers this degree and set of derivatives."""
     opened = library()
     return opened is not None and bool(opened.kandle_has_jet(degree, first, second))
+
+
+def fits_layer(dtype, grid: int, degree: int, n_in: int, n_out: int) -> bool:
+    """Whether the kernels for the squared error of a network accept such a layer."""
+    opened = library()
+    if opened is None or dtype.name not in ("float32", "float64"):
+        return False
+    takes = opened.kandle_fits_layer_f32 if dtype.itemsize == 4 else opened.kandle_fits_layer_f64
+    return bool(takes(*(ctypes.c_int64(value) for value in (grid, degree, n_in, n_out))))
 
 
 def instruction_set() -> str:

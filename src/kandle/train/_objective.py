@@ -14,6 +14,7 @@ from kandle.nn import KAN
 from kandle.problems import Problem
 from kandle.train._rba import Variant
 from kandle.train._solve import Solve
+from kandle.train._squared_error import fused_squared_error
 from kandle.train._terms import Data, Term, Weights
 
 
@@ -82,7 +83,11 @@ class Fit(_WithoutAttention):
     def loss(
         self, model: KAN, data: Data, weights: Weights, backend: str
     ) -> tuple[Float[Array, ""], Weights]:
-        error = jnp.ravel(model(data["x"]) - data["y"])
+        x, y = data["x"], data["y"]
+        fused = fused_squared_error(model, x, y, jnp.full(len(y), 1 / y.size, y.dtype))
+        if fused is not None:
+            return fused, weights
+        error = jnp.ravel(model(x) - y)
         return kernels.total(error * error, backend) / error.size, weights
 
     def terms(self, data: Data, weights: Weights) -> tuple[Term, ...]:
@@ -104,8 +109,12 @@ class FitRows(_WithoutAttention):
     def loss(
         self, model: KAN, data: Data, weights: Weights, backend: str
     ) -> tuple[Float[Array, ""], Weights]:
-        error = model(data["x"]) - data["y"]
-        return kernels.total(jnp.ravel(data["weight"][:, None] * error * error), backend), weights
+        x, y, weight = (data[name] for name in self.arrays)
+        fused = fused_squared_error(model, x, y, weight)
+        if fused is not None:
+            return fused, weights
+        error = model(x) - y
+        return kernels.total(jnp.ravel(weight[:, None] * error * error), backend), weights
 
     def terms(self, data: Data, weights: Weights) -> tuple[Term, ...]:
         x, y, weight = (data[name] for name in self.arrays)

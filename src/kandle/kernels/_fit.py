@@ -1,0 +1,141 @@
+"""The squared error of a whole network and its gradient in the weights, as one native call.
+
+One primitive, over arrays that lead with a model axis:
+
+    fit  (x, y, weight, r_1, c_1, b_1, bias_1, r_2, …) ↦ loss, and if wanted its gradients
+
+with loss = Σ_n weight_n |F(x_n) - y_n|². Derivatives in anything but the weights, second
+derivatives and other platforms fall back on `_composed`, the same loss layer by layer.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import ShapedArray
+from jax.custom_derivatives import SymbolicZero
+from jax.interpreters import ad
+from jaxtyping import Array, Float
+
+from kandle.bases import Basis, BSpline
+from kandle.kernels import _library
+from kandle.kernels._fused import jet_p
+from kandle.kernels._models import define, lower, n_models
+from kandle.kernels._residual import Residual
+from kandle.kernels._trilinear import _call
+
+
+class Layers(NamedTuple):
+    """The static part of a network: its bases, and which layers have SiLU as residual function."""
+
+    bases: tuple[BSpline, ...]
+    residual: tuple[bool, ...]
+
+
+def accepts(
+    widths: Sequence[int], bases: Sequence[Basis], residuals: Sequence[Residual | None], dtype
+) -> bool:
+    """Whether there is one native call for networks of these layers."""
+    shapes = zip(bases, residuals, widths[:-1], widths[1:], strict=True)
+    return all(_accepts_layer(*shape, dtype) for shape in shapes)
+
+
+def _accepts_layer(basis: Basis, residual: Residual | None, n_in: int, n_out: int, dtype) -> bool:
+    if type(basis) is not BSpline or residual not in (None, jax.nn.silu):
+        return False
+    return _library.fits_layer(np.dtype(dtype), basis.grid, basis.degree, n_in, n_out)
+
+
+def squared_error(
+    x: Float[Array, "N n_in"],
+    y: Float[Array, "N n_out"],
+    weight: Float[Array, " N"],
+    weights: Sequence[tuple[Array | None, Array, Array, Array | None]],
+    *,
+    bases: Sequence[Basis],
+    residuals: Sequence[Residual | None],
+) -> Float[Array, ""]:
+    """Σ_n weight_n |F(x_n) - y_n|² of a network that `accepts` confirmed."""
+    splines = tuple(basis for basis in bases if isinstance(basis, BSpline))
+    layers = Layers(splines, tuple(residual is not None for residual in residuals))
+    flat = []
+    for r, c, b, bias in weights:
+        shift = jnp.zeros(c.shape[0], c.dtype) if bias is None else bias
+        flat += [jnp.zeros_like(c) if r is None else r, c, b, shift]
+    return _loss(layers, *(operand[None] for operand in (x, y, weight, *flat)))[0]
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _loss(layers: Layers, *operands: Array) -> Float[Array, " P"]:
+    return fit_p.bind(*operands, layers=layers, want_w=False)[0]
+
+
+def _loss_jvp(layers, primals, tangents):
+    moved = [not isinstance(tangent, SymbolicZero) for tangent in tangents]
+    if any(moved[:3]):  # x, y or weight
+        directions = tuple(
+            tangent if moves else jnp.zeros_like(primal)
+            for primal, tangent, moves in zip(primals, tangents, moved, strict=True)
+        )
+        return jax.jvp(functools.partial(_composed_loss, layers), primals, directions)
+    loss, *gradients = fit_p.bind(*primals, layers=layers, want_w=True)
+    change = jnp.zeros_like(loss)
+    for gradient, tangent, moves in zip(gradients, tangents[3:], moved[3:], strict=True):
+        if moves:
+            change += jnp.sum(gradient * tangent, axis=tuple(range(1, gradient.ndim)))
+    return loss, change
+
+
+_loss.defjvp(_loss_jvp, symbolic_zeros=True)
+
+
+# ---- the primitive -----------------------------------------------------------------------------
+
+
+def _shape(x, y, weight, *weights, layers, want_w):
+    models = n_models((x, y, weight, *weights))
+    shapes = [(), *(w.shape[1:] for w in weights)] if want_w else [()]
+    return [ShapedArray((models, *shape), x.dtype) for shape in shapes]
+
+
+def _composed_loss(layers: Layers, x, y, weight, *weights):
+    h = x[:, None]
+    for i, (basis, residual) in enumerate(zip(*layers, strict=True)):
+        static = {"basis": basis, "first": 0, "second": 0, "residual": residual}
+        h = jet_p.bind(h, *weights[4 * i : 4 * i + 4], **static)
+    return jnp.sum(weight[..., None] * (h[:, 0] - y) ** 2, axis=(1, 2))
+
+
+def _composed(*operands, layers, want_w):
+    models = n_models(operands)
+    spread = [jnp.broadcast_to(o, (models, *o.shape[1:])) for o in operands]
+    loss = functools.partial(_composed_loss, layers, *spread[:3])
+    if not want_w:
+        return [loss(*spread[3:])]
+    value, pullback = jax.vjp(loss, *spread[3:])
+    return [value, *pullback(jnp.ones_like(value))]
+
+
+def _jvp(primals, tangents, **params):
+    tangents = tuple(ad.instantiate_zeros(t) for t in tangents)
+    _, change = jax.jvp(functools.partial(_composed, **params), tuple(primals), tangents)
+    return fit_p.bind(*primals, **params), change
+
+
+def _native(ctx, *operands, layers, want_w):
+    domains = [basis.domain for basis in layers.bases]
+    attributes = {
+        "grid": np.array([basis.grid for basis in layers.bases], np.int64),
+        "lo": np.array([lo for lo, _ in domains], np.float64),
+        "hi": np.array([hi for _, hi in domains], np.float64),
+        "residual": np.array(layers.residual, np.int64),
+    }
+    return _call("fit", ctx.avals_in[0].dtype, ctx, operands, **attributes)
+
+
+fit_p = define("kandle_fit", abstract=_shape, multiple_results=True)
+ad.primitive_jvps[fit_p] = _jvp
+lower(fit_p, anywhere=_composed, cpu=_native)

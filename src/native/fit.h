@@ -1,0 +1,75 @@
+// The squared error of a whole network on a data set, with its gradient in the weights.
+#pragma once
+
+#include "active.h"
+#include "kernel.h"
+
+namespace kandle {
+
+// loss = sum_n weight[n] |F(x[n]) - y[n]|^2 of a network F. Of its layers, which follow each other,
+// the splines, sizes, weights and gradients count; the gradients are null where not wanted.
+template <class T>
+struct FitArgs {
+  const JetArgs<T>* layers;
+  std::int64_t layer_count, models, n;
+  Operand<T> x, y, weight;
+  bool want_w;
+  T* loss;
+};
+
+// A chunk of samples gives sums: of the loss, and of what the gradients are made of. The sums of
+// all chunks of a model are added up in order and turned into loss and gradients. Sums begin at a
+// cache line, and `size` is a multiple of one.
+template <class T>
+struct FitKernels {
+  bool (*takes)(const JetArgs<T>& layer);  // whether there are kernels for layers of this shape
+  std::int64_t (*size)(const FitArgs<T>&);
+  void (*sum)(const FitArgs<T>&, std::int64_t model, Range samples, T* sums);
+  void (*finish)(const FitArgs<T>&, std::int64_t model, std::int64_t chunks, T* sums);
+  // All of it, in chunks of so many rows.
+  void (*whole)(const FitArgs<T>&, std::int64_t model, std::int64_t rows);
+  // Memory for the sums of a call, aligned, and kept by the calling thread from call to call.
+  T* (*buffer)(std::int64_t size);
+};
+
+struct FitTable {
+  FitKernels<float> f32;
+  FitKernels<double> f64;
+};
+
+#define KANDLE_DECLARE_FIT(isa) \
+  namespace isa {               \
+  const FitTable& fit_table();  \
+  }
+
+KANDLE_DECLARE_FIT(portable)
+KANDLE_DECLARE_FIT(x86_64_v2)
+KANDLE_DECLARE_FIT(x86_64_v3)
+KANDLE_DECLARE_FIT(x86_64_v4)
+KANDLE_DECLARE_FIT(native)
+
+// That of the instruction set which active.h chooses.
+inline const FitTable& active_fit_table() {
+#if defined(KANDLE_NATIVE_ONLY)
+  return native::fit_table();
+#elif defined(__x86_64__)
+  const KernelTable* const chosen = &active_table();
+  if (chosen == &x86_64_v4::table()) return x86_64_v4::fit_table();
+  if (chosen == &x86_64_v3::table()) return x86_64_v3::fit_table();
+  if (chosen == &x86_64_v2::table()) return x86_64_v2::fit_table();
+  return portable::fit_table();
+#else
+  return portable::fit_table();
+#endif
+}
+
+template <class T>
+const FitKernels<T>& active_fit() {
+  if constexpr (sizeof(T) == 4) {
+    return active_fit_table().f32;
+  } else {
+    return active_fit_table().f64;
+  }
+}
+
+}  // namespace kandle

@@ -1,0 +1,224 @@
+"""The squared error of a network in one call: values, derivatives, bits, NaN, wrong arguments."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from kandle import KAN, kernels
+from kandle.kernels import _fit, _library
+from kandle.train import Fit, FitRows
+from kandle.train._squared_error import fused_squared_error
+
+pytestmark = pytest.mark.skipif(
+    kernels.default_backend() != "native"
+    or not _library.fits_layer(np.dtype("float32"), 5, 3, 2, 8),
+    reason="no kernels for the squared error on this processor",
+)
+
+# Widths, G, rows, residual, bias: one output or two, one register of cells or two, parts of
+# vectors, of blocks and of chunks.
+NETWORKS = [
+    ((2, 8, 8, 1), 5, 2100, "silu", True),
+    ((3, 5, 7, 2), 4, 777, "silu", False),
+    ((1, 1), 5, 3, None, True),
+    ((4, 3, 2, 6, 1), 3, 256, None, True),
+    ((2, 8, 1), 9, 1030, "silu", True),
+]
+
+
+@pytest.fixture(params=["float32", "float64"])
+def dtype(request):
+    with jax.enable_x64(request.param == "float64"):
+        yield request.param
+
+
+def network(widths, grid, residual, bias, dtype, seed=0):
+    options = {"grid": grid, "residual": residual, "bias": bias, "dtype": dtype}
+    return KAN(widths, key=jax.random.key(seed), backend="native", **options)
+
+
+def data(widths, n, dtype):
+    rng = np.random.default_rng(7)
+    x, y = rng.uniform(-1.2, 1.2, (n, widths[0])), rng.normal(size=(n, widths[-1]))
+    return {
+        "x": jnp.asarray(x, dtype),
+        "y": jnp.asarray(y, dtype),
+        "weight": jnp.asarray(rng.uniform(size=n), dtype),
+    }
+
+
+def loss(model, arrays):
+    found = fused_squared_error(model, arrays["x"], arrays["y"], arrays["weight"])
+    assert found is not None
+    return found
+
+
+def plain_loss(model, arrays):
+    error = model(arrays["x"]) - arrays["y"]
+    return jnp.sum(arrays["weight"][:, None] * error**2)
+
+
+def assert_close(got, wanted, dtype):
+    tolerance = 2e-5 if dtype == "float32" else 1e-12
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * np.abs(b).max())
+
+
+@pytest.mark.parametrize(("widths", "grid", "n", "residual", "bias"), NETWORKS)
+def test_value_and_gradient_are_those_of_the_layers(widths, grid, n, residual, bias, dtype):
+    model, arrays = network(widths, grid, residual, bias, dtype), data(widths, n, dtype)
+    reference = model.with_backend("dense")
+    got = jax.jit(jax.value_and_grad(loss))(model, arrays)
+    assert_close(got, jax.jit(jax.value_and_grad(plain_loss))(reference, arrays), dtype)
+    # The value has the same bits with and without the gradient: line searches compare the two.
+    np.testing.assert_array_equal(got[0], jax.jit(loss)(model, arrays))
+
+
+def test_objectives_use_it():
+    arrays = data((2, 8, 1), 300, "float32")
+    model = network((2, 8, 1), 5, "silu", True, "float32")
+    for objective in (Fit(), FitRows()):
+        traced = jax.make_jaxpr(lambda m: objective.loss(m, arrays, {}, "native")[0])(model)  # noqa: B023
+        assert "kandle_fit" in str(traced)
+    mean = jnp.mean((model(arrays["x"]) - arrays["y"]) ** 2)
+    np.testing.assert_allclose(Fit().loss(model, arrays, {}, "native")[0], mean, rtol=1e-5)
+
+
+def test_other_networks_have_no_such_call():
+    arrays = data((2, 8, 1), 10, "float32")
+
+    def fused(model):
+        return fused_squared_error(model, arrays["x"], arrays["y"], arrays["weight"]) is not None
+
+    build = functools.partial(KAN, (2, 8, 1), key=jax.random.key(0))
+    assert fused(build())
+    assert not fused(build(backend="dense"))
+    assert not fused(build(degree=2))
+    assert not fused(build(basis="chebyshev"))
+    assert not fused(build(residual=jnp.tanh))
+    assert not fused(build(init="lecun-normalized"))
+    assert not fused(build(grid=100))
+
+
+def test_derivatives_in_data_and_second_derivatives():
+    with jax.enable_x64(True):
+        model, arrays = (
+            network((2, 4, 1), 5, "silu", True, "float64"),
+            data((2, 4, 1), 40, "float64"),
+        )
+        reference = model.with_backend("dense")
+        assert_close(
+            jax.grad(loss, argnums=1)(model, arrays),
+            jax.grad(plain_loss, argnums=1)(reference, arrays),
+            "float64",
+        )
+        direction = jax.tree.map(jnp.ones_like, model)
+
+        def curvature(loss, model, direction):
+            return jax.jvp(lambda m: jax.grad(loss)(m, arrays), (model,), (direction,))[1]
+
+        wanted = curvature(plain_loss, reference, direction.with_backend("dense"))
+        assert_close(curvature(loss, model, direction), wanted, "float64")
+        slope = jax.jvp(lambda m: loss(m, arrays), (model,), (direction,))[1]
+        total = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(jax.grad(loss)(model, arrays)))
+        np.testing.assert_allclose(slope, total, rtol=1e-12)
+
+
+@pytest.mark.optimized
+def test_bits_do_not_depend_on_the_batch_or_the_slot():
+    """One model alone is cut into chunks of samples, sixteen are not."""
+    widths, n = (2, 8, 8, 1), 2500
+    arrays = data(widths, n, "float32")
+    models = [network(widths, 5, "silu", True, "float32", seed) for seed in range(16)]
+    alone = [jax.jit(jax.value_and_grad(loss))(model, arrays) for model in models[:3]]
+    for order in (range(16), reversed(range(16)), range(3)):
+        order = list(order)
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(models[i] for i in order))
+        batch = jax.jit(jax.vmap(jax.value_and_grad(loss), in_axes=(0, None)))(stacked, arrays)
+        for i in range(3):
+            mine = jax.tree.map(lambda leaf: leaf[order.index(i)], batch)  # noqa: B023
+            for a, b in zip(jax.tree.leaves(mine), jax.tree.leaves(alone[i]), strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["x", "y", "weight"])
+@pytest.mark.parametrize("row", [0, 255, 1500])
+def test_a_nan_reaches_loss_and_gradients(name, row):
+    widths = (2, 8, 1)
+    model, arrays = network(widths, 5, "silu", True, "float32"), data(widths, 1501, "float32")
+    arrays[name] = arrays[name].at[row].set(jnp.nan)
+    value, gradient = jax.value_and_grad(loss)(model, arrays)
+    assert np.isnan(value)
+    for layer in gradient.layers:
+        for leaf in (layer.r, layer.c, layer.bias):
+            assert np.isnan(leaf).all()
+
+
+def test_infinite_points_are_nan_and_no_rows_are_zero():
+    widths = (2, 8, 1)
+    model, arrays = network(widths, 5, "silu", True, "float32"), data(widths, 20, "float32")
+    infinite = {**arrays, "x": arrays["x"].at[3, 1].set(jnp.inf)}
+    assert np.isnan(loss(model, infinite))
+    empty = {name: array[:0] for name, array in arrays.items()}
+    value, gradient = jax.value_and_grad(loss)(model, empty)
+    assert value == 0
+    assert all((np.asarray(leaf) == 0).all() for leaf in jax.tree.leaves(gradient))
+
+
+def test_wrong_arguments_are_errors():
+    """The handler called directly: every wrong shape or number is named."""
+    widths, grid, n = (2, 3, 1), 5, 4
+    shapes = [(1, n, 2), (1, n, 1), (1, n)]
+    for n_in, n_out in itertools.pairwise(widths):
+        shapes += [(1, n_out, n_in), (1, n_out, n_in), (1, n_out, n_in, grid + 3), (1, n_out)]
+    attributes = {
+        "grid": np.array([grid, grid]),
+        "lo": np.array([-1.0, -1.0]),
+        "hi": np.array([1.0, 1.0]),
+        "residual": np.array([1, 1]),
+    }
+    results = [jax.ShapeDtypeStruct((1, *s[1:]), "float32") for s in [(1,), *shapes[3:]]]
+
+    def call(shapes=shapes, results=results, **changed):
+        target = _library.target("fit", np.dtype("float32"))
+        run = jax.ffi.ffi_call(target, results)
+        return run(*(jnp.zeros(s, "float32") for s in shapes), **attributes | changed)
+
+    call()
+    call(results=results[:1])
+    for position, wanted in enumerate(["x", "y", "weight", *("r", "c", "b", "bias") * 2]):
+        wrong = [s if i != position else (*s[:-1], s[-1] + 1) for i, s in enumerate(shapes)]
+        with pytest.raises(Exception, match=r"kandle: .* must be") as caught:
+            call(shapes=wrong)
+        assert wanted in str(caught.value) or wanted in ("x", "c")
+    for changed in (
+        {"grid": np.array([grid, 2**40])},
+        {"grid": np.array([grid, 100])},
+        {"grid": np.array([grid])},
+        {"lo": np.array([-1.0, 2.0])},
+        {"hi": np.array([1.0, np.nan])},
+        {"residual": np.array([1])},
+    ):
+        with pytest.raises(Exception, match=r"kandle: .* must be"):
+            call(**changed)
+    for kept in (shapes[:-1], shapes[:3]):
+        with pytest.raises(Exception, match="number of weights must be"):
+            call(shapes=kept)
+    with pytest.raises(Exception, match="number of gradients must be"):
+        call(results=results[:-1])
+
+
+def test_the_composed_form_is_the_same():
+    """What other platforms run."""
+    arrays = data((2, 8, 1), 50, "float32")
+    model = network((2, 8, 1), 5, "silu", True, "float32")
+    flat = [w for layer in model.layers for w in (layer.r, layer.c, layer.b, layer.bias)]
+    operands = [a[None] for a in (arrays["x"], arrays["y"], arrays["weight"], *flat)]
+    static = _fit.Layers(tuple(layer.basis for layer in model.layers), (True, True))
+    for want_w in (False, True):
+        got = _fit.fit_p.bind(*operands, layers=static, want_w=want_w)
+        assert_close(got, _fit._composed(*operands, layers=static, want_w=want_w), "float32")
