@@ -336,6 +336,7 @@ def test_bad_schedules_of_grids(tiny, small, grids):
         ({"shrink": 1.5}, "'shrink' of LevenbergMarquardt must be .* below 1"),
         ({"grow": 0.5}, "'grow' of LevenbergMarquardt must be a number above 1"),
         ({"warmup": -1}, "'warmup' of LevenbergMarquardt must be an integer"),
+        ({"warmup_rate": 0}, "'warmup_rate' of LevenbergMarquardt must be a number above 0"),
         ({"acceleration": 1}, "'acceleration' of LevenbergMarquardt must be True or False"),
         ({"dampening": 1.0}, "Unknown argument of optimizer 'levenberg-marquardt': 'dampening'"),
     ],
@@ -429,6 +430,19 @@ def test_kernel_form_solves_an_interpolation_problem_to_rounding(tiny):
     shape = Architecture(width=8, depth=1, grid=8)
     [result] = train(tiny, shape, [("glorot", 0)], optimizer=optimizer, dtype="float64", steps=12)
     assert result.loss < 1e-20
+
+
+def test_the_warm_up_of_the_kernel_form_is_gentler(tiny, small):
+    """At ten times the rate, 20 steps of Adam lower the loss further."""
+
+    def first(**arguments):
+        optimizer = Optimizer("levenberg-marquardt", arguments={"warmup": 20, **arguments})
+        options = {"optimizer": optimizer, "dtype": "float64", "steps": 1}
+        return train(tiny, small, [("glorot", 0)], **options)[0].curve_loss[0]
+
+    assert first(form="kernel") == pytest.approx(first(form="normal", warmup_rate=1e-3))
+    assert first(form="normal") == pytest.approx(first(form="kernel", warmup_rate=1e-2))
+    assert first(form="normal") < 0.9 * first(form="kernel")
 
 
 def test_a_kernel_larger_than_memory_is_an_error_that_says_what_fits():

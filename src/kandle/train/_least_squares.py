@@ -90,7 +90,7 @@ class LeastSquares:
             terms = self.objective.terms(data, start)
             check_kernel_memory(min(self.settings.batch, sum(t.y.size for t in terms)))
         if previous is None:
-            models = warmed_up(models, data, self.objective, self.settings, self.backend)
+            models = self._warmed_up(models, data)
         rows = [self.layout.vector(frozen(model, x)) for model in models]
         rba = {
             kind: jnp.broadcast_to(alpha, (len(models), *alpha.shape)).copy()
@@ -150,10 +150,14 @@ class LeastSquares:
         memory = Memory(damping, converged, first, restarts, tuple(carried))
         return State(jnp.asarray(weights), memory, attention), losses
 
+    def _warmed_up(self, models: Sequence[KAN], data: Data) -> Sequence[KAN]:
+        options = self.objective, self.settings, self.backend, self.by_kernel
+        return warmed_up(models, data, *options)
+
     def _restart(self, vector: np.ndarray, data: Data) -> tuple[np.ndarray, bool]:
         """The weights after another warm-up if that lowers the loss, and whether it does."""
         model = self.model(vector)
-        [warm] = warmed_up([model], data, self.objective, self.settings, self.backend)
+        [warm] = self._warmed_up([model], data)
         return (vector, False) if warm is model else (self.layout.vector(warm), True)
 
     def losses(self, state: State, data: Data) -> Float[Array, " P"]:
@@ -259,13 +263,14 @@ def warmed_up(
     objective: Objective,
     settings: LevenbergMarquardt,
     backend: str,
+    by_kernel: bool = False,
 ) -> Sequence[Any]:
     """The models after the warm-up, or as they were where it does not lower the loss."""
-    steps = settings.warmup
+    steps, rate = settings.warmup, settings.rate_of_warmup(by_kernel)
     if steps == 0:
         return models
     cosine = {"name": "cosine_decay", "decay_steps": steps}
-    adam = Program.of(models[0], objective, Optimizer("adam", 1e-2, cosine), backend)
+    adam = Program.of(models[0], objective, Optimizer("adam", rate, cosine), backend)
     state = adam.start(models, data)
     before = adam.losses(state, data)
     for done in range(0, steps, LONGEST):

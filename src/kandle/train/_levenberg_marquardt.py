@@ -43,9 +43,12 @@ class LevenbergMarquardt:
         damping: the initial λ.
         shrink: factor of λ after a successful step.
         grow: factor of λ after a rejected step.
-        warmup: steps of Adam before the first iteration, with a rate that falls from 1e-2 to zero
-            along a cosine. They move the network out of the region where the quadratic model
-            leads to poor minima, which singular targets need. Not counted as iterations.
+        warmup: steps of Adam before the first iteration. They move the network out of the region
+            where the quadratic model leads to poor minima, which singular targets need. Not
+            counted as iterations.
+        warmup_rate: the rate of Adam at the beginning of the warm-up, which falls to zero along a
+            cosine. None is 1e-2, and 1e-3 in the kernel form: networks of many weights can
+            interpolate, and how well they do between the points depends on where they begin.
         restarts: how often the warm-up may be repeated where the iterations make no progress: an
             iteration lowers the loss by less than 5 % although it is above a tenth of the first.
             The result is used if its loss is lower.
@@ -65,6 +68,7 @@ class LevenbergMarquardt:
     shrink: float = 0.25
     grow: float = 3.0
     warmup: int = 300
+    warmup_rate: float | None = None
     restarts: int = 3
     acceleration: bool = True
     balance: float = 100.0
@@ -90,6 +94,9 @@ class LevenbergMarquardt:
                 at_least = "at least 0" if low < 0 else f"above {low}"
                 requirement = f"a number {at_least}" + (f" and below {high}" if high < 2 else "")
                 raise must(f"'{name}' of LevenbergMarquardt", requirement, value)
+        rate = self.warmup_rate
+        if rate is not None and not (isinstance(rate, int | float) and 0 < rate < math.inf):
+            raise must("'warmup_rate' of LevenbergMarquardt", "a number above 0, or None", rate)
         for name, least in (("warmup", 0), ("restarts", 0), ("batch", 1)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -103,6 +110,12 @@ class LevenbergMarquardt:
     def makes_no_progress(self, first: float, before: float, after: float) -> bool:
         """Whether an iteration from one loss to another calls for a restart."""
         return after > _SLOW * before and after > _POOR * first
+
+    def rate_of_warmup(self, by_kernel: bool) -> float:
+        """The rate at which the warm-up begins."""
+        if self.warmup_rate is not None:
+            return self.warmup_rate
+        return 1e-3 if by_kernel else 1e-2
 
     def uses_kernel(self, n_weights: int) -> bool:
         """Whether a network of this many weights trains in the kernel form."""
