@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares as scipy_least_squares
 
-from kandle import init
+from kandle import KAN, init
 from kandle._errors import UserError
+from kandle.ntk._tangents import Directions
 from kandle.study._study import OptimizerChoice
 from kandle.train import (
     Architecture,
@@ -23,14 +24,11 @@ from kandle.train import (
     train,
 )
 from kandle.train._jacobian import Layout, jacobian, normal_equations
-from kandle.train._kernel_least_squares import KernelLeastSquares
-from kandle.train._least_squares import (
-    LeastSquares,
-    arrays_of,
-    check_memory,
-    weighted_residuals,
-)
+from kandle.train._kernel_form import tangent_kernel
+from kandle.train._least_squares import LeastSquares, check_kernel_memory, check_memory
 from kandle.train._levenberg_marquardt import System, iterate
+from kandle.train._terms import Term
+from kandle.train._weighted_residuals import arrays_of, weighted_residuals
 
 PLAIN = LevenbergMarquardt(warmup=0)
 NO_WARMUP = Optimizer("levenberg-marquardt", arguments={"warmup": 0})
@@ -338,6 +336,7 @@ def test_bad_schedules_of_grids(tiny, small, grids):
         ({"shrink": 1.5}, "'shrink' of LevenbergMarquardt must be .* below 1"),
         ({"grow": 0.5}, "'grow' of LevenbergMarquardt must be a number above 1"),
         ({"warmup": -1}, "'warmup' of LevenbergMarquardt must be an integer"),
+        ({"warmup_rate": 0}, "'warmup_rate' of LevenbergMarquardt must be a number above 0"),
         ({"acceleration": 1}, "'acceleration' of LevenbergMarquardt must be True or False"),
         ({"dampening": 1.0}, "Unknown argument of optimizer 'levenberg-marquardt': 'dampening'"),
     ],
@@ -379,8 +378,9 @@ def test_kernel_form_takes_the_step_of_the_damped_normal_equations(kind, scheme,
     problem = request.getfixturevalue(kind)
     model = small.network(2, 1, init.get(scheme), 0, dtype="float64")
     data = on_device(problem)
-    settings = LevenbergMarquardt(warmup=0, form="kernel", damping=10.0, momentum=0.0)
-    program = KernelLeastSquares.of(model, objective(problem, "off"), settings, "dense")
+    settings = LevenbergMarquardt(warmup=0, form="kernel", damping=10.0, acceleration=False)
+    program = LeastSquares.of(model, objective(problem, "off"), settings, "dense")
+    assert program.by_kernel
     state = program.start([model], data)
     [theta] = state.weights
 
@@ -391,16 +391,68 @@ def test_kernel_form_takes_the_step_of_the_damped_normal_equations(kind, scheme,
     rho, J = residuals(theta), jax.jacobian(residuals)(theta)
     after, losses = program.advance(state, data, 1)
     step = np.asarray(after.weights[0] - theta)
-    leaves, _ = jax.tree_util.tree_flatten_with_path(program.model(theta))
-    constant = np.concatenate(
-        [np.full(leaf.size, path[-1].name in ("mean", "variance")) for path, leaf in leaves]
-    )
-    J = np.where(constant, 0.0, np.asarray(J))
+    n = program.layout.n_weights
+    J = np.asarray(J)[:, :n]
     s = np.mean(np.sum(J * J, axis=1))
-    wanted = np.linalg.solve(J.T @ J + 10.0 * s * np.eye(len(theta)), -J.T @ np.asarray(rho))
+    wanted = np.linalg.solve(J.T @ J + 10.0 * s * np.eye(n), -J.T @ np.asarray(rho))
     assert losses[0, 0] == pytest.approx(float(rho @ rho))
-    np.testing.assert_allclose(step, wanted, rtol=1e-6, atol=1e-12)
-    assert constant.any() == (scheme == "lecun-normalized")
+    np.testing.assert_allclose(step[:n], wanted, rtol=1e-6, atol=1e-12)
+    assert (len(theta) > n) == (scheme == "lecun-normalized")
+    np.testing.assert_array_equal(step[n:], 0.0)  # frozen statistics
+
+
+@pytest.mark.parametrize("residual", [None, "silu"])
+def test_kernel_of_several_quantities_equals_that_of_the_jacobian(residual):
+    """Two outputs, two terms, one of them with first and second derivatives; weights differ."""
+    random = np.random.default_rng(0)
+    options = {"grid": 4, "residual": residual, "bias": residual is not None}
+    model = KAN([2, 3, 2], init="glorot", key=jax.random.key(0), dtype="float64", **options)
+    layout = Layout.of(model)
+    vector = jnp.asarray(layout.vector(model))
+
+    def equation(x, u):
+        return u.first[0] * u.value + u.second[1] * x[:, :1]
+
+    def term(n, *rest):
+        x, weight = random.uniform(-1.2, 1.2, (n, 2)), random.uniform(0, 3, (n, 2))
+        return Term(jnp.asarray(x), jnp.zeros((n, 2)), jnp.asarray(weight), *rest)
+
+    terms = [term(5), term(7, equation, Directions((0,), (1,)))]
+    J = np.concatenate([np.asarray(jacobian(layout, vector, t)[1]) for t in terms])
+    K = np.triu(tangent_kernel(layout.model(vector), terms))
+    np.testing.assert_allclose(K, np.triu(J @ J.T), rtol=1e-10, atol=1e-12)
+
+
+def test_kernel_form_solves_an_interpolation_problem_to_rounding(tiny):
+    """More weights than points: undamped, the residuals vanish in a few iterations."""
+    arguments = {"form": "kernel", "warmup": 0, "damping": 1e-6}
+    optimizer = Optimizer("levenberg-marquardt", arguments=arguments)
+    shape = Architecture(width=8, depth=1, grid=8)
+    [result] = train(tiny, shape, [("glorot", 0)], optimizer=optimizer, dtype="float64", steps=12)
+    assert result.loss < 1e-20
+
+
+def test_the_warm_up_of_the_kernel_form_is_gentler(tiny, small):
+    """At ten times the rate, 20 steps of Adam lower the loss further."""
+
+    def first(**arguments):
+        optimizer = Optimizer("levenberg-marquardt", arguments={"warmup": 20, **arguments})
+        options = {"optimizer": optimizer, "dtype": "float64", "steps": 1}
+        return train(tiny, small, [("glorot", 0)], **options)[0].curve_loss[0]
+
+    assert first(form="kernel") == pytest.approx(first(form="normal", warmup_rate=1e-3))
+    assert first(form="normal") == pytest.approx(first(form="kernel", warmup_rate=1e-2))
+    assert first(form="normal") < 0.9 * first(form="kernel")
+
+
+def test_a_kernel_larger_than_memory_is_an_error_that_says_what_fits():
+    check_kernel_memory(6000, available=2**30)
+    with pytest.raises(UserError, match=r"Set 'batch' to [0-9]+ or less") as caught:
+        check_kernel_memory(60_000, available=2**30)
+    fits = int(str(caught.value).split("'batch' to ")[1].split(" ")[0])
+    check_kernel_memory(fits, available=2**30)
+    with pytest.raises(UserError):
+        check_kernel_memory(fits + 1, available=2**30)
 
 
 def test_kernel_form_lowers_the_loss_on_batches(tiny, small):

@@ -18,9 +18,8 @@ from kandle.nn._refine import finer
 from kandle.problems import PDE, Problem
 from kandle.train._architecture import Architecture
 from kandle.train._evaluation import Errors, evaluate
-from kandle.train._kernel_least_squares import KernelLeastSquares
 from kandle.train._least_squares import LeastSquares
-from kandle.train._objective import Objective, Penalized, SumOfSquares
+from kandle.train._objective import Objective
 from kandle.train._optimizer import Optimizer, Transformation
 from kandle.train._program import LONGEST, Program, State
 from kandle.train._residual_least_squares import ResidualLeastSquares
@@ -31,7 +30,7 @@ from kandle.train._terms import Data
 # How long a chunk of steps should take: progress and Ctrl-C are handled between chunks.
 _CHUNK_SECONDS = 0.5
 
-AnyProgram = Program | LeastSquares | KernelLeastSquares | ResidualLeastSquares
+AnyProgram = Program | LeastSquares | ResidualLeastSquares
 OnCheckpoint = Callable[[int, list[Checkpoint]], None]
 Report = Callable[[int, Float[np.ndarray, " P"]], None]  # steps done, losses of the models
 
@@ -145,9 +144,7 @@ def _resampling(
 
     def update(step: int, state: State) -> State:
         def residual_at(points: np.ndarray) -> np.ndarray:
-            assert not isinstance(
-                program, LeastSquares | KernelLeastSquares
-            )  # which takes no such objective
+            assert not isinstance(program, LeastSquares)  # which takes no such objective
             return np.asarray(program.residuals(state, jnp.asarray(points, s.dtype)))
 
         return state._replace(
@@ -201,11 +198,6 @@ def build_program(
     if settings is not None:
         if isinstance(objective, Solve) and not objective.plain:
             return ResidualLeastSquares.of(model, objective, settings, backend)
-        n_weights = sum(leaf.size for leaf in jax.tree.leaves(model))
-        # The kernel form knows no penalty.
-        large = settings.uses_kernel(n_weights) and not isinstance(objective, Penalized)
-        if large and isinstance(objective, SumOfSquares):
-            return KernelLeastSquares.of(model, objective, settings, backend)
         return LeastSquares.of(model, objective, settings, backend)
     return Program.of(model, objective, optimizer, backend)
 

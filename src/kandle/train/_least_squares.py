@@ -3,26 +3,25 @@
 import functools
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from kandle._errors import UserError, must
 from kandle.nn import KAN
-from kandle.train._jacobian import BLOCK, Layout, normal_equations, quantities
-from kandle.train._levenberg_marquardt import LevenbergMarquardt, System, iterate
+from kandle.train import _weighted_residuals as residuals
+from kandle.train._jacobian import BLOCK, Layout, normal_equations
+from kandle.train._kernel_form import Carried, Residuals, iterate_by_kernel
+from kandle.train._levenberg_marquardt import LevenbergMarquardt, Step, System, iterate
 from kandle.train._objective import Objective, Penalized, SumOfSquares
 from kandle.train._optimizer import Optimizer
 from kandle.train._program import LONGEST, Program, State
 from kandle.train._terms import Data, Term
-
-# The step along δ for the second difference of the residuals, relative to δ.
-_DIFFERENCE = 0.1
+from kandle.train._weighted_residuals import arrays_of
 
 
 class Memory(NamedTuple):
@@ -32,21 +31,25 @@ class Memory(NamedTuple):
     converged: np.ndarray
     first: Float[np.ndarray, " P"]  # the loss before the first iteration
     restarts: np.ndarray  # restarts used
+    carried: tuple[Carried, ...]  # of the kernel form
 
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """Trains models by the Levenberg-Marquardt method, one after the other, on full batches.
+    """Trains models by the Levenberg-Marquardt method, one after the other.
 
-    It has the methods of `Program`. A vector of weights is that of `Layout`: scales c are absorbed,
-    and the statistics of normalized networks are frozen at the initialization, on the objective's
-    first inputs, because rows of the Jacobian must not depend on each other.
+    Iterations solve the normal equations, or, for many weights, a system of as many unknowns as
+    there are residuals (`kandle.train._kernel_form`). It has the methods of `Program`. A vector of
+    weights is that of `Layout`: scales c are absorbed, and the statistics of normalized networks
+    are frozen at the initialization, on the objective's first inputs, because rows of the Jacobian
+    must not depend on each other.
     """
 
     layout: Layout
     objective: SumOfSquares
     settings: LevenbergMarquardt
     backend: str
+    by_kernel: bool = False
 
     first_chunk = 1  # steps until progress is reported: one iteration may take seconds
 
@@ -61,9 +64,12 @@ class LeastSquares:
                 "a sum of squares (functions, tables with numeric targets, PDEs)",
                 type(objective).__name__,
             )
-        program = cls(Layout.of(frozen(model, None)), objective, settings, backend)
-        check_memory(program.layout.n_weights)
-        return program
+        layout = Layout.of(frozen(model, None))
+        # The kernel form knows no penalty.
+        by_kernel = settings.uses_kernel(layout.n_weights) and not isinstance(objective, Penalized)
+        if not by_kernel:
+            check_memory(layout.n_weights)
+        return cls(layout, objective, settings, backend, by_kernel)
 
     def model(self, weights: Float[ArrayLike, " n"]) -> KAN:
         """The model with these weights."""
@@ -79,13 +85,16 @@ class LeastSquares:
         If the models were refined from those of a previous state, damping and attention weights
         carry over, and there is no second warm-up.
         """
-        x = data[self.objective.arrays[0]]
+        x, start = data[self.objective.arrays[0]], self.objective.start(data)
+        if self.by_kernel:
+            terms = self.objective.terms(data, start)
+            check_kernel_memory(min(self.settings.batch, sum(t.y.size for t in terms)))
         if previous is None:
-            models = warmed_up(models, data, self.objective, self.settings, self.backend)
+            models = self._warmed_up(models, data)
         rows = [self.layout.vector(frozen(model, x)) for model in models]
         rba = {
             kind: jnp.broadcast_to(alpha, (len(models), *alpha.shape)).copy()
-            for kind, alpha in self.objective.start(data).items()
+            for kind, alpha in start.items()
         }
         count = len(models)
         damping, restarts = np.full(count, self.settings.damping), np.zeros(count, int)
@@ -93,7 +102,8 @@ class LeastSquares:
             # A training that has been refined is past the region that restarts are for.
             damping, rba = np.asarray(previous.optimizer.damping), previous.rba
             restarts += self.settings.restarts
-        memory = Memory(damping, np.zeros(count, bool), np.full(count, np.nan), restarts)
+        carried = (Carried(np.zeros(self.layout.n_weights if self.by_kernel else 0)),) * count
+        memory = Memory(damping, np.zeros(count, bool), np.full(count, np.nan), restarts, carried)
         return State(jnp.asarray(np.stack(rows)), memory, rba)
 
     def advance(
@@ -104,8 +114,9 @@ class LeastSquares:
         A model that has converged stays as it is.
         """
         weights = np.array(state.weights)
-        memory = Memory(*(np.array(part) for part in state.optimizer))
-        damping, converged, first, restarts = memory
+        *parts, carried = state.optimizer
+        damping, converged, first, restarts = (np.array(part) for part in parts)
+        carried = list(carried)
         rba = {kind: np.array(alpha) for kind, alpha in state.rba.items()}
         losses = np.empty((steps, len(weights)), weights.dtype)
         for p in range(len(weights)):
@@ -118,7 +129,12 @@ class LeastSquares:
                 if converged[p]:
                     losses[i, p] = self._loss(weights[p], arrays_of(terms))
                     continue
-                step, residuals = self._iterate(weights[p], damping[p], terms)
+                if self.by_kernel:
+                    step, found, carried[p] = self._iterate_by_kernel(
+                        weights[p], damping[p], terms, carried[p]
+                    )
+                else:
+                    step, found = self._iterate(weights[p], damping[p], terms)
                 losses[i, p], weights[p], damping[p], converged[p] = step
                 first[p] = losses[i, p] if np.isnan(first[p]) else first[p]
                 if restarts[p] < self.settings.restarts:
@@ -128,15 +144,20 @@ class LeastSquares:
                         weights[p], better = self._restart(weights[p], data)
                         converged[p] = converged[p] and not better
                         damping[p] = self.settings.damping if better else damping[p]
-                for kind, updated in self.objective.attention(residuals, alpha).items():
+                for kind, updated in self.objective.attention(found, alpha).items():
                     rba[kind][p] = updated
         attention = {kind: jnp.asarray(alpha) for kind, alpha in rba.items()}
+        memory = Memory(damping, converged, first, restarts, tuple(carried))
         return State(jnp.asarray(weights), memory, attention), losses
+
+    def _warmed_up(self, models: Sequence[KAN], data: Data) -> Sequence[KAN]:
+        options = self.objective, self.settings, self.backend, self.by_kernel
+        return warmed_up(models, data, *options)
 
     def _restart(self, vector: np.ndarray, data: Data) -> tuple[np.ndarray, bool]:
         """The weights after another warm-up if that lowers the loss, and whether it does."""
         model = self.model(vector)
-        [warm] = warmed_up([model], data, self.objective, self.settings, self.backend)
+        [warm] = self._warmed_up([model], data)
         return (vector, False) if warm is model else (self.layout.vector(warm), True)
 
     def losses(self, state: State, data: Data) -> Float[Array, " P"]:
@@ -152,22 +173,22 @@ class LeastSquares:
         return self.objective.penalty_matrix(self.layout.template)
 
     def _loss(self, vector: ArrayLike, arrays: Any) -> float:
-        loss = float(total_loss(self, jnp.asarray(vector), arrays))
+        loss = float(residuals.total_loss(self, jnp.asarray(vector), arrays))
         if self._penalty is None:
             return loss
         theta = np.asarray(vector, np.float64)[: self.layout.n_weights]
         return loss + float(theta @ self._penalty @ theta)
 
-    def _iterate(self, vector: np.ndarray, damping: float, terms: tuple[Term, ...]):
+    def _iterate(
+        self, vector: np.ndarray, damping: float, terms: tuple[Term, ...]
+    ) -> tuple[Step, list[np.ndarray]]:
+        """One iteration by normal equations, and the residuals of each term before it."""
         arrays, P = arrays_of(terms), self.layout.n_weights
-        constants, residuals = vector[P:], []
-
-        def full(theta: np.ndarray) -> Array:
-            return jnp.asarray(np.concatenate([theta, constants]).astype(vector.dtype))
+        full, found = self._completed(vector), []
 
         def normal(theta: np.ndarray):
-            loss, gram, gradient, found = normal_equations(self.layout, full(theta), terms)
-            residuals.extend(found)
+            loss, gram, gradient, errors = normal_equations(self.layout, full(theta), terms)
+            found.extend(errors)
             if self._penalty is not None:
                 slope = self._penalty @ theta
                 loss, gram, gradient = (
@@ -181,12 +202,59 @@ class LeastSquares:
             return self._loss(full(theta), arrays)
 
         def curvature(theta: np.ndarray, step: np.ndarray) -> np.ndarray:
-            direction = full(step).at[P:].set(0.0)
-            return np.asarray(_curvature(self, full(theta), direction, arrays), np.float64)[:P]
+            along = full(step, constants=0.0)
+            return _double(residuals.curvature(self, full(theta), along, arrays))[:P]
 
         theta = vector[:P].astype(np.float64)
-        found = iterate(System(normal, loss, curvature), theta, damping, self.settings)
-        return found._replace(theta=np.concatenate([found.theta, constants])), residuals
+        step = iterate(System(normal, loss, curvature), theta, damping, self.settings)
+        return step._replace(theta=np.concatenate([step.theta, vector[P:]])), found
+
+    def _iterate_by_kernel(
+        self, vector: np.ndarray, damping: float, terms: tuple[Term, ...], carried: Carried
+    ) -> tuple[Step, list[Array], Carried]:
+        """One iteration in the kernel form, and the residuals of each term before it."""
+        arrays, P = arrays_of(terms), self.layout.n_weights
+        full, dtype = self._completed(vector), vector.dtype
+
+        def pull(theta: np.ndarray, z: np.ndarray, batch: tuple[Term, ...]) -> np.ndarray:
+            cotangent = jnp.asarray(z.astype(dtype))
+            return _double(residuals.pull(self, full(theta), cotangent, arrays_of(batch)))[:P]
+
+        def along(derivative: Callable) -> Callable[..., np.ndarray]:
+            def compute(theta: np.ndarray, step: np.ndarray, batch: tuple[Term, ...]):
+                direction = full(step, constants=0.0)
+                return _double(derivative(self, full(theta), direction, arrays_of(batch)))
+
+            return compute
+
+        functions = Residuals(
+            model=lambda theta: self.model(full(theta)),
+            loss=lambda theta: self._loss(full(theta), arrays),
+            values=lambda theta, batch: _double(
+                residuals.values(self, full(theta), arrays_of(batch))
+            ),
+            push=along(residuals.push),
+            pull=pull,
+            second=along(residuals.second),
+        )
+        theta = vector[:P].astype(np.float64)
+        step, carried = iterate_by_kernel(functions, theta, damping, terms, carried, self.settings)
+        found = residuals.errors(self, jnp.asarray(vector), arrays)
+        return step._replace(theta=np.concatenate([step.theta, vector[P:]])), found, carried
+
+    def _completed(self, vector: np.ndarray) -> Callable[..., Array]:
+        """From θ to a vector of the models' type, with constants behind θ."""
+        given = vector[self.layout.n_weights :]
+
+        def full(theta: np.ndarray, constants: float | None = None) -> Array:
+            rest = given if constants is None else np.full_like(given, constants)
+            return jnp.asarray(np.concatenate([theta, rest]).astype(vector.dtype))
+
+        return full
+
+
+def _double(values: Array) -> Float[np.ndarray, " n"]:
+    return np.asarray(values, np.float64)
 
 
 def warmed_up(
@@ -195,13 +263,14 @@ def warmed_up(
     objective: Objective,
     settings: LevenbergMarquardt,
     backend: str,
+    by_kernel: bool = False,
 ) -> Sequence[Any]:
     """The models after the warm-up, or as they were where it does not lower the loss."""
-    steps = settings.warmup
+    steps, rate = settings.warmup, settings.rate_of_warmup(by_kernel)
     if steps == 0:
         return models
     cosine = {"name": "cosine_decay", "decay_steps": steps}
-    adam = Program.of(models[0], objective, Optimizer("adam", 1e-2, cosine), backend)
+    adam = Program.of(models[0], objective, Optimizer("adam", rate, cosine), backend)
     state = adam.start(models, data)
     before = adam.losses(state, data)
     for done in range(0, steps, LONGEST):
@@ -218,54 +287,10 @@ def frozen(model: KAN, x: Array | None) -> KAN:
     return model.freeze(np.zeros((1, model.widths[0])) if x is None else x)
 
 
-def arrays_of(terms: Sequence[Term]) -> tuple[tuple[Array, ...], ...]:
-    """The arrays of the terms, which are arguments of compiled programs."""
-    return tuple(tuple(term[:3]) for term in terms)
-
-
-def weighted_residuals(program: Any, vector: Array, arrays: Any) -> list[Array]:
-    """√w (q(x) - y), one vector per term; the program has a model and an objective."""
-    model, statics = program.model(vector), _statics(program.objective)
-    return [
-        jnp.ravel(jnp.sqrt(weight) * (quantities(model, x, *static) - y))
-        for (x, y, weight), static in zip(arrays, statics, strict=True)
-    ]
-
-
-def _statics(objective: SumOfSquares) -> list[tuple[Any, Any]]:
-    """Residual and directions of each term, which do not depend on the data."""
-    empty = {name: jnp.zeros((1, 1)) for name in objective.arrays}
-    if "weight" in empty:
-        empty["weight"] = jnp.zeros(1)
-    return [(term.residual, term.directions) for term in objective.terms(empty, {})]
-
-
-jitted = functools.partial(jax.jit, static_argnums=0)
-
-
-@jitted
-def total_loss(program: Any, vector: Array, arrays: Any) -> Float[Array, ""]:
-    return sum(jnp.vdot(r, r) for r in weighted_residuals(program, vector, arrays))  # pyright: ignore
-
-
-@jitted
-def _curvature(program: LeastSquares, vector: Array, step: Array, arrays: Any) -> Array:
-    """Jᵀ of the second derivative of the residuals along a step, by central differences."""
-
-    def residuals(vector: Array) -> list[Array]:
-        return weighted_residuals(program, vector, arrays)
-
-    here, pull = jax.vjp(residuals, vector)
-    ahead, behind = (residuals(vector + sign * _DIFFERENCE * step) for sign in (1, -1))
-    second = [(a - 2 * r + b) / _DIFFERENCE**2 for a, r, b in zip(ahead, here, behind, strict=True)]
-    (pulled,) = pull(second)
-    return pulled
-
-
 def check_memory(n_weights: int, available: float | None = None) -> None:
     """Reject networks whose normal equations do not fit into half of the machine's memory."""
     if available is None:
-        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
+        available = _half_of_memory()
     # JᵀJ, a buffer, its factor and one temporary, and a block of J with its temporaries.
     needed = 8 * (4 * n_weights**2 + 4 * BLOCK * n_weights)
     if needed <= available:
@@ -276,3 +301,20 @@ def check_memory(n_weights: int, available: float | None = None) -> None:
         f"{n_weights} weights, but {available / 2**30:.3g} GiB may be used. Networks of up to "
         f"{fits} weights fit: reduce the width or the grid, or use another optimizer."
     )
+
+
+def check_kernel_memory(n_residuals: int, available: float | None = None) -> None:
+    """Reject batches whose kernel does not fit into half of the machine's memory."""
+    if available is None:
+        available = _half_of_memory()
+    needed = 8 * 3 * n_residuals**2  # J Jᵀ, its factor and one temporary
+    if needed > available:
+        raise UserError(
+            f"'levenberg-marquardt' needs {needed / 2**30:.3g} GiB for the kernel of {n_residuals} "
+            f"residuals, but {available / 2**30:.3g} GiB may be used. "
+            f"Set 'batch' to {int(math.sqrt(available / 24))} or less."
+        )
+
+
+def _half_of_memory() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2

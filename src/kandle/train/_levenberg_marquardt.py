@@ -43,9 +43,12 @@ class LevenbergMarquardt:
         damping: the initial λ.
         shrink: factor of λ after a successful step.
         grow: factor of λ after a rejected step.
-        warmup: steps of Adam before the first iteration, with a rate that falls from 1e-2 to zero
-            along a cosine. They move the network out of the region where the quadratic model
-            leads to poor minima, which singular targets need. Not counted as iterations.
+        warmup: steps of Adam before the first iteration. They move the network out of the region
+            where the quadratic model leads to poor minima, which singular targets need. Not
+            counted as iterations.
+        warmup_rate: the rate of Adam at the beginning of the warm-up, which falls to zero along a
+            cosine. None is 1e-2, and 1e-3 in the kernel form: networks of many weights can
+            interpolate, and how well they do between the points depends on where they begin.
         restarts: how often the warm-up may be repeated where the iterations make no progress: an
             iteration lowers the loss by less than 5 % although it is above a tenth of the first.
             The result is used if its loss is lower.
@@ -54,23 +57,25 @@ class LevenbergMarquardt:
         gradient_tolerance: stop when the largest |Jᵀρ| over √(D · loss) is below this.
         step_tolerance: stop when a successful step lowers the loss by less than this fraction.
         form: "normal" solves the equations above, of as many unknowns as weights; "kernel" those of
-            J Jᵀ on batches of residuals, see `KernelLeastSquares`; "auto" is "kernel" for networks
-            of more than 6,000 weights.
-        batch: residuals per iteration of the kernel form.
-        momentum: μ of the kernel form.
+            J Jᵀ, of as many unknowns as residuals; "auto" is "kernel" for networks of more than
+            6,000 weights.
+        batch: the most residuals per iteration of the kernel form: if there are more, each
+            iteration uses as many of them, drawn at random.
+        momentum: μ of the kernel form, where an iteration does not use all residuals.
     """
 
     damping: float = 1e-2
     shrink: float = 0.25
     grow: float = 3.0
     warmup: int = 300
+    warmup_rate: float | None = None
     restarts: int = 3
     acceleration: bool = True
     balance: float = 100.0
     gradient_tolerance: float = 1e-12
     step_tolerance: float = 1e-12
     form: Literal["auto", "normal", "kernel"] = "auto"
-    batch: int = 1024
+    batch: int = 6000
     momentum: float = 0.9
 
     def __post_init__(self):
@@ -89,6 +94,9 @@ class LevenbergMarquardt:
                 at_least = "at least 0" if low < 0 else f"above {low}"
                 requirement = f"a number {at_least}" + (f" and below {high}" if high < 2 else "")
                 raise must(f"'{name}' of LevenbergMarquardt", requirement, value)
+        rate = self.warmup_rate
+        if rate is not None and not (isinstance(rate, int | float) and 0 < rate < math.inf):
+            raise must("'warmup_rate' of LevenbergMarquardt", "a number above 0, or None", rate)
         for name, least in (("warmup", 0), ("restarts", 0), ("batch", 1)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -102,6 +110,12 @@ class LevenbergMarquardt:
     def makes_no_progress(self, first: float, before: float, after: float) -> bool:
         """Whether an iteration from one loss to another calls for a restart."""
         return after > _SLOW * before and after > _POOR * first
+
+    def rate_of_warmup(self, by_kernel: bool) -> float:
+        """The rate at which the warm-up begins."""
+        if self.warmup_rate is not None:
+            return self.warmup_rate
+        return 1e-3 if by_kernel else 1e-2
 
     def uses_kernel(self, n_weights: int) -> bool:
         """Whether a network of this many weights trains in the kernel form."""
@@ -120,6 +134,20 @@ class System(NamedTuple):
     normal: Callable[[Vector], tuple[float, Float[np.ndarray, "P P"], Vector]]
     loss: Callable[[Vector], float]
     curvature: Callable[[Vector, Vector], Vector]
+
+
+class Solution(NamedTuple):
+    """The solution of the linearized problem for one damping.
+
+    Attributes:
+        step: δ.
+        predicted: by how much the loss falls if the residuals are linear; 0 if unknown.
+        bend: computes the second-order term a, of which one half is added to δ.
+    """
+
+    step: Vector
+    predicted: float
+    bend: Callable[[], Vector]
 
 
 class Step(NamedTuple):
@@ -149,27 +177,57 @@ def iterate(system: System, theta: Vector, damping: float, settings: LevenbergMa
     if np.max(np.abs(gradient) / np.sqrt(scale * loss)) < settings.gradient_tolerance:
         return Step(loss, theta, damping, True)
 
-    tried = damping
-    for _ in range(_TRIALS):
+    def solve(tried: float) -> Solution | None:
         matrix = gram.copy()
         matrix[np.diag_indices_from(matrix)] += tried * scale
         # LAPACK is column-major: the transpose of a symmetric matrix avoids a copy.
         try:
             factor = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:
+            return None
+        step = -cho_solve(factor, gradient, check_finite=False)
+        # From (JᵀJ + λD) δ = -Jᵀρ: what the quadratic model says the loss falls by.
+        predicted = float(tried * step @ (scale * step) - gradient @ step)
+
+        def bend() -> Vector:
+            return -cho_solve(factor, system.curvature(theta, step), check_finite=False)
+
+        return Solution(step, predicted, bend)
+
+    return descend(solve, system.loss, theta, loss, damping, settings)
+
+
+def descend(
+    solve: Callable[[float], Solution | None],
+    loss_at: Callable[[Vector], float],
+    theta: Vector,
+    loss: float,
+    damping: float,
+    settings: LevenbergMarquardt,
+) -> Step:
+    """The first step, from the present damping upwards, that lowers the loss.
+
+    Args:
+        solve: λ -> the step of the damped problem, or None if its matrix has no factorization.
+        loss_at: θ -> ‖ρ‖².
+        theta, loss: where the step begins, and the loss there.
+        damping: λ of the first trial.
+        settings: of the method.
+    """
+    tried = damping
+    for _ in range(_TRIALS):
+        solution = solve(tried)
+        if solution is None:
             tried = bounded(10 * tried)
             continue
-        step = -cho_solve(factor, gradient, check_finite=False)
-        best, after = theta + step, system.loss(theta + step)
+        best = theta + solution.step
+        after = loss_at(best)
         if settings.acceleration and math.isfinite(after):
-            bend = cho_solve(factor, system.curvature(theta, step), check_finite=False)
-            bent = theta + step - 0.5 * bend
-            if (bent_loss := system.loss(bent)) < after:
+            bent = best + 0.5 * solution.bend()
+            if (bent_loss := loss_at(bent)) < after:
                 best, after = bent, bent_loss
         if after < loss:
-            # From (JᵀJ + λD) δ = -Jᵀρ: what the quadratic model says the loss falls by.
-            predicted = float(tried * step @ (scale * step) - gradient @ step)
-            gain = (loss - after) / predicted if predicted > 0 else 1.0
+            gain = (loss - after) / solution.predicted if solution.predicted > 0 else 1.0
             change = settings.shrink if gain > 0.25 else math.sqrt(settings.grow)
             stalled = loss - after < settings.step_tolerance * loss
             return Step(loss, best, bounded(tried * change), stalled)

@@ -1,0 +1,247 @@
+"""The Levenberg-Marquardt method for many weights: an iteration in terms of the kernel J Jᵀ.
+
+It minimizes ‖J δ + ρ‖² + λ s ‖δ - μ δ'‖² for the residuals ρ of a batch:
+
+    (J Jᵀ + λ s I) z = -ρ - μ J δ',        δ = Jᵀ z + μ δ',        s = mean diag(J Jᵀ)
+
+The system has as many unknowns as the batch has residuals, whatever the number of weights. Usually
+the batch holds all residuals and μ = 0: this is the damped Gauss-Newton step. Where they are too
+many, each iteration draws some, and the momentum μ carries over what earlier batches contributed
+through the previous step δ' (as in SPRING).
+
+J Jᵀ needs no J. With the jets of a layer's features F = (B_1(x_i), …, B_M(x_i), R(x_i), 1) over all
+inputs i, one component C for values and one for every derivative, and h = ∂q/∂y of its output jets,
+
+    (J Jᵀ)_nn' = Σ_layers Σ_CC' [Σ_j h_nj⁽ᶜ⁾ h_n'j⁽ᶜ'⁾] [Σ_f F_nf⁽ᶜ⁾ F_n'f⁽ᶜ'⁾]
+
+because the weights are those of `Layout`, where the scales c are one.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from kandle.nn import KAN, KANLayer
+from kandle.ntk._layerwise import _inputs
+from kandle.ntk._tangents import Directions, Tangent, tangents
+from kandle.train._levenberg_marquardt import (
+    LevenbergMarquardt,
+    Solution,
+    Step,
+    Vector,
+    descend,
+)
+from kandle.train._terms import Term
+
+# Iterations on batches without a lower loss after which training stops.
+_PATIENCE = 10
+
+# Rows of the kernel that are computed together, so that temporaries stay small.
+_ROWS = 512
+
+
+class Carried(NamedTuple):
+    """What iterations on batches pass on: the last step δ', and two counters."""
+
+    direction: Vector
+    iterations: int = 0
+    failures: int = 0
+
+
+class Residuals(NamedTuple):
+    """What the method reads of a problem.
+
+    Attributes:
+        model: θ -> the network.
+        loss: θ -> ‖ρ‖² over all points.
+        values: (θ, terms) -> ρ of these terms.
+        push: (θ, δ, terms) -> J δ.
+        pull: (θ, z, terms) -> Jᵀ z.
+        second: (θ, δ, terms) -> ∂²ρ/∂δ².
+    """
+
+    model: Callable[[Vector], KAN]
+    loss: Callable[[Vector], float]
+    values: Callable[[Vector, Any], Vector]
+    push: Callable[[Vector, Vector, Any], Vector]
+    pull: Callable[[Vector, Vector, Any], Vector]
+    second: Callable[[Vector, Vector, Any], Vector]
+
+
+def iterate_by_kernel(
+    residuals: Residuals,
+    theta: Vector,
+    damping: float,
+    terms: Sequence[Term],
+    carried: Carried,
+    settings: LevenbergMarquardt,
+) -> tuple[Step, Carried]:
+    """One iteration; θ is unchanged if no damping gives a lower loss over all points."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    batch = batch_of(terms, settings.batch, carried.iterations)
+    whole = sum(t.y.size for t in batch) == sum(t.y.size for t in terms)
+    with np.errstate(over="ignore", invalid="ignore"):
+        loss, rho = residuals.loss(theta), residuals.values(theta, batch)
+        finite = math.isfinite(loss) and np.isfinite(rho).all()
+        kernel = tangent_kernel(residuals.model(theta), batch) if finite else np.zeros((0, 0))
+        finite = finite and np.isfinite(np.diagonal(kernel)).all()
+    if not finite:
+        return Step(math.nan, theta, damping, True), carried
+    scale = np.diagonal(kernel).mean()
+    if loss == 0 or scale == 0:
+        return Step(loss, theta, damping, True), carried
+    if whole:
+        gradient = residuals.pull(theta, rho, batch)
+        if np.max(np.abs(gradient)) < settings.gradient_tolerance * math.sqrt(scale * loss):
+            return Step(loss, theta, damping, True), carried
+
+    # The momentum of a rejected step is dropped.
+    momentum = [np.zeros_like(theta) if whole else settings.momentum * carried.direction]
+
+    def solve(tried: float) -> Solution | None:
+        matrix = kernel.copy()
+        matrix[np.diag_indices_from(matrix)] += tried * scale
+        try:
+            # Only the upper triangle is computed: LAPACK, column-major, sees it as the lower one.
+            factor = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            return None
+        before, momentum[0] = momentum[0], np.zeros_like(theta)
+        right = -rho - residuals.push(theta, before, batch) if before.any() else -rho
+        z = cho_solve(factor, right, check_finite=False)
+        step = residuals.pull(theta, z, batch) + before
+        # Without momentum ρ + J δ = -λ s z. A batch does not predict the loss over all points.
+        predicted = float(rho @ rho - (tried * scale) ** 2 * (z @ z)) if whole else 0.0
+
+        def bend() -> Vector:
+            second = residuals.second(theta, step, batch)
+            return -residuals.pull(theta, cho_solve(factor, second, check_finite=False), batch)
+
+        return Solution(step, predicted, bend)
+
+    step = descend(solve, residuals.loss, theta, loss, damping, settings)
+    taken = step.theta - theta
+    failures = 0 if taken.any() else carried.failures + 1
+    if not whole:
+        step = step._replace(converged=failures >= _PATIENCE)
+    return step, Carried(taken, carried.iterations + 1, failures)
+
+
+def batch_of(terms: Sequence[Term], size: int, iteration: int) -> tuple[Term, ...]:
+    """At most about `size` residuals of all terms, weighted so that the mean loss is the same."""
+    total = sum(term.y.size for term in terms)
+    if total <= size:
+        return tuple(terms)
+    random = np.random.default_rng(iteration)
+    chosen = []
+    for term in terms:
+        n = len(term.x)
+        count = min(n, max(1, round(size * n / total)))
+        rows = np.sort(random.permutation(n)[:count])
+        x, y, weight = (array[rows] for array in term[:3])
+        chosen.append(term._replace(x=x, y=y, weight=weight * (n / count)))
+    return tuple(chosen)
+
+
+# ---- the kernel ----------------------------------------------------------------------------------
+
+
+class _Segment(NamedTuple):
+    """The rows of one quantity of one term: tangents of all layers, and √weight."""
+
+    places: np.ndarray
+    tangents: tuple[Tangent, ...]
+    directions: Directions
+    root: Float[np.ndarray, " N"]
+
+
+def tangent_kernel(model: KAN, terms: Sequence[Term]) -> Float[np.ndarray, "B B"]:
+    """J Jᵀ of the weighted residuals of all terms, quantities the faster; the upper triangle."""
+    segments = _segments(model, terms)
+    ends = np.cumsum([0, *(len(s.places) for s in segments)])
+    K = np.zeros((ends[-1], ends[-1]))
+    for place, layer in enumerate(model.layers):
+        parts = [_part(layer, s.tangents[place], s) for s in segments]
+        for i, (a, start) in enumerate(zip(parts, ends, strict=False)):
+            for b, column in zip(parts[i:], ends[i:], strict=False):
+                _add_products(K, start, a, column, b)
+    order = np.argsort(np.concatenate([s.places for s in segments]), kind="stable")
+    if (np.diff(order) == 1).all():
+        return K
+    # Several quantities at a point: their rows go where the residuals have them.
+    K = np.triu(K) + np.triu(K, 1).T
+    return K[np.ix_(order, order)]
+
+
+def _segments(model: KAN, terms: Sequence[Term]) -> list[_Segment]:
+    found, start = [], 0
+    for term in terms:
+        root = np.sqrt(np.asarray(term.weight, np.float64)).reshape(len(term.x), -1)
+        of_quantities = _tangents(model, term.x, term.residual, term.directions)
+        for q, layers in enumerate(of_quantities):
+            places = start + q + len(of_quantities) * np.arange(len(term.x))
+            found.append(_Segment(places, layers, term.directions, root[:, q]))
+        start += root.size
+    return found
+
+
+class _Part(NamedTuple):
+    """One layer's h and F of a segment, in float64; h has the weights of the residuals."""
+
+    h: Float[np.ndarray, "C N n_out"]
+    F: Float[np.ndarray, "C N n_features"]
+
+
+def _part(layer: KANLayer, tangent: Tangent, segment: _Segment) -> _Part:
+    h = np.asarray(tangent.cotangent, np.float64) * segment.root[:, None]
+    return _Part(h, np.asarray(_features(layer, tangent, segment.directions), np.float64))
+
+
+def _add_products(K: np.ndarray, start: int, a: _Part, column: int, b: _Part) -> None:
+    """Add Σ_CC' (h hᵀ) ∘ (F Fᵀ) to the block of two segments; on the diagonal above it only."""
+    N, M = a.h.shape[1], b.h.shape[1]
+    for top in range(0, N, _ROWS):
+        rows = slice(top, min(top + _ROWS, N))
+        left = top if start == column else 0
+        block = K[start + rows.start : start + rows.stop, column + left : column + M]
+        for h_a, F_a in zip(a.h, a.F, strict=True):
+            for h_b, F_b in zip(b.h, b.F, strict=True):
+                product = F_a[rows] @ F_b[left:].T
+                product *= h_a[rows] @ h_b[left:].T
+                block += product
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def _tangents(model: KAN, x: Array, residual: Any, directions: Directions) -> Any:
+    return tangents(model, x, residual, directions)
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _features(
+    layer: KANLayer, tangent: Tangent, directions: Directions
+) -> Float[Array, "C N n_features"]:
+    """The jets of B_m(x_i) and R(x_i) for all inputs, and of the constant 1 if there is a bias."""
+    inputs = _inputs(layer, tangent, directions)
+    orders = list(inputs.B)
+    if layer.r is not None:
+        orders = [
+            jnp.concatenate([B, R[..., None]], axis=-1)
+            for B, R in zip(inputs.B, inputs.R, strict=True)
+        ]
+    orders = [jnp.moveaxis(F, 0, 1) for F in orders]  # (N, n_in, M + 1)
+    x, n = tangent.x[..., None], len(directions.along)
+    jet = [orders[0], *(orders[1] * x[1 + d] for d in range(n))]
+    for d in range(len(directions.second)):
+        jet.append(orders[2] * x[1 + d] ** 2 + orders[1] * x[1 + n + d])
+    F = jnp.stack(jet).reshape(len(jet), x.shape[1], -1)
+    if layer.bias is None:
+        return F
+    one = jnp.zeros((*F.shape[:2], 1), F.dtype).at[0].set(1.0)
+    return jnp.concatenate([F, one], axis=-1)
