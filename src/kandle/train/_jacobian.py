@@ -209,19 +209,23 @@ def quantities(
     return residual(x, derivatives).reshape(len(x), -1)
 
 
+def features_by_order(layer: KANLayer, inputs: Any) -> list[Float[Array, "N n_in n_features"]]:
+    """B_m(x_i) and, if the layer has one, R(x_i), and their derivatives, one array per order."""
+    if layer.r is None:
+        orders = inputs.B
+    else:
+        both = zip(inputs.B, inputs.R, strict=True)
+        orders = [jnp.concatenate([B, R[..., None]], axis=-1) for B, R in both]
+    return [jnp.moveaxis(F, 0, 1) for F in orders]
+
+
 def _layer_rows(
     layer: KANLayer, tangent: Tangent, directions: Directions
 ) -> Float[Array, "N columns"]:
     """∂q_n/∂(b, r, bias) of one layer, in the order of `Layout`."""
     inputs = _inputs(layer, tangent, directions)
     N = tangent.x.shape[1]
-    features = list(inputs.B)
-    if layer.r is not None:
-        features = [
-            jnp.concatenate([B, R[..., None]], axis=-1)
-            for B, R in zip(inputs.B, inputs.R, strict=True)
-        ]
-    features = [jnp.moveaxis(F, 0, 1) for F in features]  # (N, n_in, n_basis + 1)
+    features = features_by_order(layer, inputs)  # (N, n_in, n_basis + 1)
     bias = tangent.cotangent[0][..., None]  # (N, n_out, 1)
     if len(features) == 1:
         edges = bias * features[0].reshape(N, 1, -1)

@@ -30,12 +30,14 @@ from jaxtyping import Array, Float
 from kandle.nn import KAN, KANLayer
 from kandle.ntk._layerwise import _inputs
 from kandle.ntk._tangents import Directions, Tangent, tangents
+from kandle.train._jacobian import features_by_order
 from kandle.train._levenberg_marquardt import (
     LevenbergMarquardt,
     Solution,
     Step,
     Vector,
     descend,
+    factorized,
 )
 from kandle.train._terms import Term
 
@@ -83,7 +85,7 @@ def iterate_by_kernel(
     settings: LevenbergMarquardt,
 ) -> tuple[Step, Carried]:
     """One iteration; θ is unchanged if no damping gives a lower loss over all points."""
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+    from scipy.linalg import cho_solve
 
     batch = batch_of(terms, settings.batch, carried.iterations)
     whole = sum(t.y.size for t in batch) == sum(t.y.size for t in terms)
@@ -106,12 +108,8 @@ def iterate_by_kernel(
     momentum = [np.zeros_like(theta) if whole else settings.momentum * carried.direction]
 
     def solve(tried: float) -> Solution | None:
-        matrix = kernel.copy()
-        matrix[np.diag_indices_from(matrix)] += tried * scale
-        try:
-            # Only the upper triangle is computed: LAPACK, column-major, sees it as the lower one.
-            factor = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
+        factor = factorized(kernel, tried * scale)
+        if factor is None:
             return None
         before, momentum[0] = momentum[0], np.zeros_like(theta)
         right = -rho - residuals.push(theta, before, batch) if before.any() else -rho
@@ -228,14 +226,7 @@ def _features(
     layer: KANLayer, tangent: Tangent, directions: Directions
 ) -> Float[Array, "C N n_features"]:
     """The jets of B_m(x_i) and R(x_i) for all inputs, and of the constant 1 if there is a bias."""
-    inputs = _inputs(layer, tangent, directions)
-    orders = list(inputs.B)
-    if layer.r is not None:
-        orders = [
-            jnp.concatenate([B, R[..., None]], axis=-1)
-            for B, R in zip(inputs.B, inputs.R, strict=True)
-        ]
-    orders = [jnp.moveaxis(F, 0, 1) for F in orders]  # (N, n_in, M + 1)
+    orders = features_by_order(layer, _inputs(layer, tangent, directions))  # (N, n_in, M + 1)
     x, n = tangent.x[..., None], len(directions.along)
     jet = [orders[0], *(orders[1] * x[1 + d] for d in range(n))]
     for d in range(len(directions.second)):

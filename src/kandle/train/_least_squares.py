@@ -181,7 +181,7 @@ class LeastSquares:
 
     def _iterate(
         self, vector: np.ndarray, damping: float, terms: tuple[Term, ...]
-    ) -> tuple[Step, list[np.ndarray]]:
+    ) -> tuple[Step, list[Any]]:
         """One iteration by normal equations, and the residuals of each term before it."""
         arrays, P = arrays_of(terms), self.layout.n_weights
         full, found = self._completed(vector), []

@@ -161,7 +161,7 @@ class Step(NamedTuple):
 
 def iterate(system: System, theta: Vector, damping: float, settings: LevenbergMarquardt) -> Step:
     """One iteration; θ is unchanged if no damping gives a lower loss."""
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+    from scipy.linalg import cho_solve
 
     # A diverged network overflows here, which is a result and no reason to warn.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -178,12 +178,8 @@ def iterate(system: System, theta: Vector, damping: float, settings: LevenbergMa
         return Step(loss, theta, damping, True)
 
     def solve(tried: float) -> Solution | None:
-        matrix = gram.copy()
-        matrix[np.diag_indices_from(matrix)] += tried * scale
-        # LAPACK is column-major: the transpose of a symmetric matrix avoids a copy.
-        try:
-            factor = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
+        factor = factorized(gram, tried * scale)
+        if factor is None:
             return None
         step = -cho_solve(factor, gradient, check_finite=False)
         # From (JᵀJ + λD) δ = -Jᵀρ: what the quadratic model says the loss falls by.
@@ -195,6 +191,24 @@ def iterate(system: System, theta: Vector, damping: float, settings: LevenbergMa
         return Solution(step, predicted, bend)
 
     return descend(solve, system.loss, theta, loss, damping, settings)
+
+
+def factorized(
+    matrix: Float[np.ndarray, "n n"], added: Vector | float
+) -> tuple[np.ndarray, bool] | None:
+    """Cholesky factor of a symmetric matrix with a diagonal added, or None if there is none.
+
+    Only the upper triangle is read.
+    """
+    from scipy.linalg import LinAlgError, cho_factor
+
+    damped = matrix.copy()
+    damped[np.diag_indices_from(damped)] += added
+    try:
+        # LAPACK is column-major: the transpose of a symmetric matrix avoids a copy.
+        return cho_factor(damped.T, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return None
 
 
 def descend(
