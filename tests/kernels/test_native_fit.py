@@ -1,5 +1,6 @@
 """The squared error of a network in one call: values, derivatives, bits, NaN, wrong arguments."""
 
+import dataclasses
 import functools
 import itertools
 
@@ -10,6 +11,7 @@ import pytest
 
 from kandle import KAN, kernels
 from kandle.kernels import _fit, _library
+from kandle.nn import KANLayer
 from kandle.train import Fit, FitRows
 from kandle.train._squared_error import fused_squared_error
 
@@ -102,6 +104,23 @@ def test_other_networks_have_no_such_call():
     assert not fused(build(residual=jnp.tanh))
     assert not fused(build(init="lecun-normalized"))
     assert not fused(build(grid=100))
+
+
+def test_layers_that_compute_something_else_are_called():
+    """A subclass of the layer keeps its own `__call__`."""
+
+    class Doubled(KANLayer):
+        def __call__(self, x):
+            return 2.0 * super().__call__(x)
+
+    model, arrays = network((2, 3, 1), 5, "silu", True, "float32"), data((2, 1), 50, "float32")
+    fields = [{f.name: getattr(l, f.name) for f in dataclasses.fields(l)} for l in model.layers]
+    doubled = KAN.from_layers([Doubled(**given) for given in fields])
+    assert fused_squared_error(doubled, arrays["x"], arrays["y"], arrays["weight"]) is None
+    found, _ = Fit().loss(doubled, arrays, {}, "native")
+    wanted = np.mean((np.asarray(doubled(arrays["x"])) - np.asarray(arrays["y"])) ** 2)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    assert abs(found - Fit().loss(model, arrays, {}, "native")[0]) > 1e-3
 
 
 def test_derivatives_in_data_and_second_derivatives():

@@ -4,7 +4,7 @@ from jaxtyping import Array, Float
 
 from kandle import kernels
 from kandle.kernels import _fit
-from kandle.nn import KAN
+from kandle.nn import KAN, KANLayer
 
 
 def fused_squared_error(
@@ -14,7 +14,10 @@ def fused_squared_error(
     weight: Float[Array, " N"],
 ) -> Float[Array, ""] | None:
     """Σ_n weight_n |u(x_n) - y_n|², or None for networks without such a call."""
-    if not isinstance(model, KAN) or not _accepts(model, x, y):
+    # What inherits from a network or a layer may compute something else.
+    if type(model) is not KAN or any(type(layer) is not KANLayer for layer in model.layers):
+        return None
+    if not _accepts(model, x, y):
         return None
     layers, dtype = model.layers, model.dtype
     return _fit.squared_error(
