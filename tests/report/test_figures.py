@@ -15,7 +15,7 @@ from kandle.paper._design import CURVE_SCHEMES, LARGE, POWER_LAW, SMALL
 from kandle.paper._figures import SEARCHES
 from kandle.paper._references import function_surfaces, pde_solutions
 from kandle.problems import FUNCTIONS, PDES
-from kandle.report import figures
+from kandle.report import _names, figures
 from kandle.report._load import Data
 from kandle.report.figures._heatmap import _scale
 
@@ -377,3 +377,55 @@ def test_outliers_are_clipped_and_marked():
     assert mesh.get_clim()[1] < 1e6
     values = np.concatenate([p.values.ravel() for p in grid.panels.values()])
     assert _scale(values)[1] == "both"
+
+
+def test_panels_of_curves_have_their_own_scale_unless_it_is_shared(parts):
+    """A large network that diverges by decades must not flatten the curves of the small one."""
+    runs = parts[3].runs
+    factor = dict(zip(runs["identity"], np.where(runs["width"].eq(32), 1e12, 1.0), strict=True))
+    raised = {i: (c.steps, c.loss * factor[i]) for i, c in parts[3].curves.items()}
+    grid = FIGURES["fig1"].data(Data(runs, raised))
+    small, _, large, *_ = figures.draw_curves(grid).axes
+    assert small.get_ylim()[1] < 100 < large.get_ylim()[1]
+    small, _, large, *_ = figures.draw_curves(grid, shared_scale=True).axes
+    assert small.get_ylim() == large.get_ylim()
+
+
+def test_values_with_settings_are_called_by_what_tells_them_apart(parts):
+    runs = (
+        parts[0]
+        .iloc[:4]
+        .assign(
+            basis=[
+                "",
+                '{"centers":8,"domain":[-1.0,1.0],"name":"rbf","width":0.20203}',
+                '{"degree":4,"domain":[-1.0,1.0],"name":"chebyshev"}',
+                '{"degree":8,"domain":[-1.0,1.0],"name":"chebyshev"}',
+            ],
+            optimizer_arguments=["", "", '{"b1":0.5}', '{"b1":0.5}'],
+        )
+    )
+    names = ["bspline", "rbf", "chebyshev (degree 4)", "chebyshev (degree 8)"]
+    assert _names.labels(runs, "basis").tolist() == names
+    assert set(_names.ordered_labels(runs, "basis")) == set(names)
+    assert _names.labels(runs, "optimizer_arguments").tolist() == ["–", "–", *["(b1 0.5)"] * 2]
+
+
+def test_a_legend_is_not_wider_than_its_figure(parts):
+    data = parts[3]
+    runs = data.runs[data.runs["problem"].eq("f1")]
+    groups = figures.group_by(Data(runs, data.curves), "scheme", curves=True)
+    figure = figures.draw_group_curves(groups)
+    figure.draw_without_rendering()
+    box = figure.legends[0].get_window_extent()
+    assert 0 <= box.x0
+    assert box.x1 <= figure.bbox.x1
+
+
+def test_a_comparison_names_what_it_pools(parts):
+    """A mean over 81 exponent pairs and all widths is not that of a scheme."""
+    runs = parts[0]
+    assert "pooled over alpha, beta, " in figures.group_by(Data(runs, {}), "scheme").remark
+    one = runs[runs["scheme"].ne("power-law")]
+    one = one[one[["G", "width", "depth"]].eq(one[["G", "width", "depth"]].iloc[0]).all(axis=1)]
+    assert "pooled" not in figures.group_by(Data(one, {}), "scheme").remark

@@ -274,6 +274,26 @@ def test_latex_compiles_and_fits_the_papers_page(parts, tmp_path):
     assert wide == []
 
 
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+@pytest.mark.parametrize("name", ["1", "region"])
+def test_the_widest_tables_fit_a_plain_article(tmp_path, name):
+    """345 points, which is narrower than the paper's page."""
+    runs = synthetic.grid_study(shapes=[(5, 8, 2), (5, 8, 3)], exponents=(0.25, 1.75), seeds=1)
+    made = win_table(runs, "1") if name == "1" else tables.region_table(runs, "functions")
+    # What takes the most room: certain entries, and the intervals of the worst pairs.
+    widest = {"1": "[81, 100] ++", "region": "[2.95e+03, 3.65e+04]"}[name]
+    wide = re.sub(r"\[[\d.e+-]+, [\d.e+-]+\]", widest, tables.render(made, "latex"))
+    (tmp_path / "t.tex").write_text(
+        r"\documentclass{article}\usepackage{longtable}"
+        rf"\begin{{document}}{wide}\end{{document}}",
+        encoding="utf-8",
+    )
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+    log = done.stdout.decode(errors="replace")
+    assert [line for line in log.splitlines() if "Overfull" in line and "alignment" in line] == []
+
+
 def test_medians_of_any_study_by_any_column(command, store, parts):
     options = ["--store", store, "--study", "feynman"]
     code, shown, errors = command("table", "compare", *options, "--by", "width", "--format", "csv")
@@ -573,3 +593,16 @@ def test_a_slice_names_what_was_kept(parts):
     notes = win_table(pd.concat([parts[0], short], ignore_index=True), "1").notes
     (note,) = [n for n in notes if n.startswith("Shown: ")]
     assert "runs with steps=2000" in note
+
+
+def test_one_pair_has_no_region(parts):
+    one = parts[2][parts[2]["scheme"].eq("power-law")]
+    with pytest.raises(UserError, match=r"has one pair only: 0.25, 1.75"):
+        tables.region_table(one, "feynman")
+
+
+def test_a_comparison_names_what_its_medians_are_over(parts):
+    made = tables.compare_table(parts[2], "feynman", "scheme")
+    assert "medians over G, width, depth, seeds (use --where" in made.notes[0]
+    small = parts[2][parts[2]["width"].eq(8)]
+    assert "medians over seeds (use" in tables.compare_table(small, "feynman", "scheme").notes[0]

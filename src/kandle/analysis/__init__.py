@@ -15,6 +15,7 @@ from kandle.analysis._frames import (
     distinct,
     finished,
     full_length,
+    pooled_axes,
     power_law,
     trained_alike,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "named_variants",
     "paired",
     "percentage",
+    "pooled_axes",
     "power_law",
     "representatives",
     "share_interval",

@@ -113,6 +113,15 @@ def _options(runs: pd.DataFrame) -> list[str]:
     return [c for c in (*TRAINING, *_SCHEME_OPTIONS) if c in runs.columns]
 
 
+def pooled_axes(runs: pd.DataFrame, by: str) -> list[str]:
+    """The axes in which runs of one problem and one value of the column `by` differ, seeds aside:
+    a median or mean of such a group is one over different configurations."""
+    axes = [c for c in (*VARIANT, *ARCHITECTURE, *_options(runs)) if c != by and c in runs.columns]
+    parts = runs.groupby(["problem"] if by == "problem" else ["problem", by], dropna=False)
+    counts = parts[axes].nunique(dropna=False).max()
+    return [axis for axis in axes if counts[axis] > 1]
+
+
 def groups(frame: pd.DataFrame) -> pd.Series:
     """A number for every distinct row of `frame`, where a missing value is a value like others."""
     return frame.groupby(list(frame.columns), dropna=False, sort=False).ngroup()

@@ -34,7 +34,8 @@ def add(subparsers) -> None:
     parser.add_argument(
         "--shared-scale",
         action="store_true",
-        help="give the panels of kernel spectra (fig3, fig4, figN1-figN6) one scale per row",
+        help="give the panels of kernel spectra (fig3, fig4, figN1-figN6) one scale per row, those "
+        "of loss curves (fig1, fig2, figE1, figE2) one per problem",
     )
     parser.add_argument("--study", help="the study to show (heatmap: default the widest search)")
     parser.add_argument("--metric", choices=("loss", "l2"), default="loss")

@@ -44,7 +44,7 @@ class Recipe:
 
     study: str | None
     data: Callable[..., Any]
-    draw: Callable[[Any], Figure]
+    draw: Callable[..., Figure]
     curves: bool = False
     spectra: bool = False
 
@@ -123,18 +123,21 @@ def figure(
 ) -> Figure:
     """Figure `name` of the paper from a store; C1 and C2 need none.
 
-    `shared_scale` gives the panels of kernel spectra one scale per row.
+    `shared_scale` gives the panels of kernel spectra one scale per row, and those of loss curves
+    one scale per problem.
     """
     if name not in FIGURES:
-        raise unknown("figure", name, [*FIGURES, "heatmap"])
+        raise unknown("figure", name, [*FIGURES, "heatmap", "curves", "spectra", "compare"])
     recipe = FIGURES[name]
     if recipe.study is None:
         return recipe.draw(recipe.data())
     if store is None:
         raise UserError(f"{name} is made from runs: pass a store with --store.")
     data = load(store, recipe.study, curves=recipe.curves, spectra=recipe.spectra, where=where)
-    if recipe.draw is figures.draw_spectra:
-        return figures.draw_spectra(recipe.data(data), shared_scale=shared_scale)
-    if shared_scale:
-        raise UserError(f"'--shared-scale' is for kernel spectra; {name} shows none.")
-    return recipe.draw(recipe.data(data))
+    if not shared_scale:
+        return recipe.draw(recipe.data(data))
+    if recipe.draw not in (figures.draw_spectra, figures.draw_curves):
+        raise UserError(
+            f"'--shared-scale' is for loss curves and kernel spectra; {name} shows neither."
+        )
+    return recipe.draw(recipe.data(data), shared_scale=True)

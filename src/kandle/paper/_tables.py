@@ -65,7 +65,7 @@ def table(
     With `study`, the same kind of table is made from another study.
     """
     if name not in TABLES:
-        raise unknown("table", name, TABLES)
+        raise unknown("table", name, [*TABLES, "compare"])
     if name == "C1":
         return formula_table()
     if store is None:

@@ -121,8 +121,33 @@ def ordered_schemes(names: list[str]) -> list[str]:
 
 
 def labels(runs: pd.DataFrame, column: str) -> pd.Series:
-    """The values of an exported column for people: `exponential (factor 0.9, every 50)`."""
-    return runs[column].map(scheme if column == "scheme" else _label)
+    """The values of an exported column for people.
+
+    Values with settings are called by their name and by those settings in which values of that name
+    differ: `chebyshev`, or `chebyshev (degree 4)` and `chebyshev (degree 8)`.
+    """
+    if column == "scheme":
+        return runs[column].map(scheme)
+    settings = {v: json.loads(v) for v in runs[column].unique() if _has_settings(v)}
+    known = {v: _with_settings(own, list(settings.values())) for v, own in settings.items()}
+    if column == "basis":
+        known[""] = "bspline"  # the default, which rows leave out
+    return runs[column].map(lambda value: known[value] if value in known else _label(value))
+
+
+def _has_settings(value: object) -> bool:
+    return isinstance(value, str) and value.startswith("{")
+
+
+def _with_settings(own: dict, every: list[dict]) -> str:
+    name = own.get("name", "")
+    alike = [other for other in every if other.get("name", "") == name]
+    parts = [
+        f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in own.items()
+        if key != "name" and (not name or any(other.get(key) != value for other in alike))
+    ]
+    return printable(f"{name} ({', '.join(parts)})".strip() if parts else name)
 
 
 def ordered_labels(runs: pd.DataFrame, column: str) -> list[str]:
@@ -136,10 +161,6 @@ def ordered_labels(runs: pd.DataFrame, column: str) -> list[str]:
 def _label(value: object) -> str:
     if value is None or value == "" or value != value:
         return "–"
-    if isinstance(value, str) and value.startswith("{"):
-        settings = json.loads(value)
-        name = settings.pop("name", "")
-        return f"{name} ({', '.join(f'{k} {v}' for k, v in settings.items())})".strip()
     return f"{value:g}" if isinstance(value, float) else printable(value)
 
 

@@ -77,13 +77,13 @@ def heatmap(
     """
     if study is None:
         found = searched(store)
+        if not found:
+            raise UserError("The store has no search over exponents, so no heatmap can be drawn.")
         matching = [s for s, p, g in found if p == problem and g == grid]
         if not matching:
             available = sorted({p for _, p, _ in found})
             if problem not in available:
-                raise unknown(
-                    "problem with a search over exponents", problem, available or ["none"]
-                )
+                raise unknown("problem with a search over exponents", problem, available)
             grids = ", ".join(str(g) for _, p, g in found if p == problem)
             raise UserError(
                 f"{problem!r} has no search over exponents with G = {grid}. Available: G {grids}."

@@ -100,14 +100,20 @@ def _with_runs(grid: CurveGrid) -> CurveGrid:
     return CurveGrid(rows, "; ".join(filter(None, [grid.remark, *missing])), grid.labels)
 
 
-def draw_curves(grid: CurveGrid) -> Figure:
-    """Log loss over steps; the panels of a problem share their scale, so sizes compare."""
+def draw_curves(grid: CurveGrid, *, shared_scale: bool = False) -> Figure:
+    """Log loss over steps.
+
+    Each panel has its own scale, since losses of the small and the large architecture may be many
+    decades apart, unless `shared_scale` gives the panels of a problem one scale, so that sizes
+    compare.
+    """
     grid = _with_runs(grid)
     with style():
         columns = len(grid.rows[0])
         count = len(grid.rows)
+        sharey = "col" if shared_scale else False
         figure = new_figure((0.45 if columns > 3 else 0.65) + 1.225 * count)
-        axes = figure.subplots(count, columns, sharex=True, sharey="col", squeeze=False)
+        axes = figure.subplots(count, columns, sharex=True, sharey=sharey, squeeze=False)
         order = list(dict.fromkeys(s for row in grid.rows for panel in row for s in panel.curves))
         shown: dict[str, Line2D] = {}
         for i, row in enumerate(grid.rows):
@@ -128,6 +134,7 @@ def draw_curves(grid: CurveGrid) -> Figure:
                     ax.fill_between(x, low, high, color=colour, alpha=0.22, lw=0)
                     shown[scheme] = line
             axes[i][0].set_ylabel(f"{row[0].size.capitalize()}: training loss")
+        figure.align_ylabels(axes[:, 0])
         drawn = [c for row in grid.rows for panel in row for c in panel.curves.values()]
         last = max((int(c.steps[-1]) for c in drawn), default=1)
         for ax in axes[-1]:

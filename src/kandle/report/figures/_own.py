@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from kandle._errors import UserError
-from kandle.analysis import MeanCurve, finished, mean_curve
+from kandle.analysis import MeanCurve, finished, mean_curve, pooled_axes
 from kandle.report import _names
 from kandle.report._load import Data
 from kandle.report.figures._spectra import BLOCKS, SpectrumGrid, panel
@@ -53,6 +53,8 @@ def group_by(data: Data, axis: str, *, metric: str = "loss", curves: bool = Fals
         raise UserError("These runs have no loss curves, so there is nothing to draw.")
     lost = len(data.runs) - len(done)
     note = f"{len(done):,} runs" + (f"; {lost:,} did not finish and are left out" if lost else "")
+    if pooled := pooled_axes(done, axis):
+        note += f"; pooled over {', '.join(pooled)} (use --where to narrow it)"
     return Groups(axis, values, results, means, note)
 
 
@@ -139,7 +141,11 @@ def draw_group_curves(groups: Groups) -> Figure:
             ax.grid(True)
         axes[0].set_ylabel("Training loss")
         handles = [Line2D([], [], color=_colour(groups, v), label=v) for v in groups.values]
-        figure.legend(handles=handles, loc="outside upper center", ncols=min(4, len(handles)))
+        # A column takes its longest label at 18 letters per inch, and its line.
+        column = max(map(len, groups.values)) / 18 + 0.5
+        fitting = max(1, int(figure.get_figwidth() / column))
+        ncols = min(4, fitting, len(handles))
+        figure.legend(handles=handles, loc="outside upper center", ncols=ncols)
         remark(figure, f"By {groups.axis}; {groups.remark}")
         return figure
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from kandle._errors import UserError
-from kandle.analysis import distinct, finished, median_interval
+from kandle.analysis import distinct, finished, median_interval, pooled_axes
 from kandle.report import _names
 from kandle.report.tables._table import Cell, Table
 
@@ -46,10 +46,10 @@ def compare_table(runs: pd.DataFrame, study: str, by: str, metric: str = "loss")
     titles = ("Problem", by, "Runs", f"Median {_METRICS[metric]}", "95% interval")
     header = tuple(Cell(title) for title in titles)
     lost = int(tidy["unfinished"].sum())
+    pooled = ", ".join([*pooled_axes(done, by), "seeds"])
     notes = [
-        f"{len(done):,} runs of study {study}; medians over everything that {by!r} does not "
-        "separate (use --where to narrow it). Interval of the median: below six runs the whole "
-        "range.",
+        f"{len(done):,} runs of study {study}; medians over {pooled} (use --where to narrow it). "
+        "Interval of the median: below six runs the whole range.",
         *([f"{lost:,} runs did not finish and are left out."] if lost else []),
     ]
     caption = f"Median {_METRICS[metric]} by {by}, study {study}"

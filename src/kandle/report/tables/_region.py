@@ -15,6 +15,11 @@ def region_table(runs: pd.DataFrame, study: str) -> Table:
     region = favourable_region(choice.runs)
     if region.empty:
         raise UserError(f"Study {study!r} has no power-law runs, so no favourable exponents.")
+    if len(region) < 2:
+        raise UserError(
+            f"Favourable exponents are found by comparing pairs, and study {study!r} has one pair "
+            f"only: {region['alpha'].iloc[0]:g}, {region['beta'].iloc[0]:g}."
+        )
     header = ("α", "β", "Settings", "Seeds", "Loss / best pair's", "95% interval")
     header = (*header, "p", "p (Holm)", "In the region")
     rows = [

@@ -89,13 +89,10 @@ def _latex(table: Table) -> str:
         # After the `\\` before it, LaTeX would read these as an option of the line break.
         return "    " + ("{}" if row.startswith(("[", "*")) else "") + row + r" \\"
 
-    columns = "l" * len(table.header)
-    wide = len(columns) > 6
-    size = (
-        r"\scriptsize\setlength{\tabcolsep}{2pt}"
-        if wide
-        else r"\footnotesize\setlength{\tabcolsep}{3pt}"
-    )
+    count = len(table.header)
+    columns = "@{}" + "l" * count + "@{}"
+    letters, gap = (r"\scriptsize", 2 if count < 9 else 1) if count > 6 else (r"\footnotesize", 3)
+    size = rf"{letters}\setlength{{\tabcolsep}}{{{gap}pt}}"
     head = []
     if table.spans:
         spans = [rf"\multicolumn{{{n}}}{{c}}{{{tex(label)}}}" for label, n in table.spans]

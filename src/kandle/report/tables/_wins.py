@@ -304,7 +304,7 @@ def _on_region(runs: pd.DataFrame) -> list[str]:
         whose = "" if searched == ["power-law"] else f" of {_names.scheme(scheme)}"
         notes.append(
             f"Favourable exponents{whose} (loss on the median setting at most twice that of the "
-            f"best single pair, {leader['alpha']:g}, {leader['beta']:g}; {confidence(region)}): "
+            f"best single pair, ({leader['alpha']:g}, {leader['beta']:g}); {confidence(region)}): "
             f"{describe(region)}."
         )
     return notes
