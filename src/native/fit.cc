@@ -23,7 +23,8 @@ bool takes(const JetArgs<T>& layer) {
 template <class T>
 std::int64_t size(const FitArgs<T>& a) {
   std::int64_t size = kLanes<T>;  // the loss
-  for (std::int64_t l = 0; l < a.layer_count; ++l) size += FitLayer<T>(a.layers[l]).sums();
+  if (!a.want_w) return size;
+  for (std::int64_t l = 0; l < a.layer_count; ++l) size += FitLayer<T>(a.layers[l]).kept();
   return size;
 }
 
@@ -52,15 +53,23 @@ class Network {
 
   // The sums of a chunk of samples.
   void sum(Range samples, T* sums) const {
-    std::fill_n(sums, size_, T(0));
+    std::fill_n(sums, L, T(0));
+    if (args_.want_w) for_layers(sums, [](const FitLayer<T>& layer, T* of) { layer.clear(of); });
     for (std::int64_t start = samples.begin; start < samples.end; start += B)
       add_block(start, std::min(B, samples.end - start), sums);
+    if (args_.want_w) for_layers(sums, [](const FitLayer<T>& layer, T* of) { layer.keep(of); });
   }
 
  private:
   using V = Simd<T, kLanes<T>>;
   static constexpr int L = kLanes<T>;
   static constexpr std::int64_t B = FitLayer<T>::kBlock;
+
+  template <class Work>
+  void for_layers(T* sums, const Work& work) const {
+    T* of = sums + L;
+    for (std::int64_t l = 0; l < args_.layer_count; of += layers_[l++].kept()) work(layers_[l], of);
+  }
 
   // Columns [feature][sample] of rows of a matrix; past the end of a block, points are 0.
   static void load(const T* from, std::int64_t rows, std::int64_t features, T* to) {
@@ -89,7 +98,7 @@ class Network {
     if (!args_.want_w) return;
     T* of = sums + size_;
     for (std::int64_t l = last; l >= 0; --l, std::swap(from, to)) {
-      of -= layers_[l].sums();
+      of -= layers_[l].kept();
       layers_[l].backward(from, whole, of, l > 0 ? to : nullptr);
     }
   }
@@ -135,7 +144,7 @@ void finish(const FitArgs<T>& a, std::int64_t model, std::int64_t chunks, T* sum
   for (std::int64_t l = 0; l < a.layer_count; ++l) {
     const FitLayer<T> layer(a.layers[l]);
     layer.finish(model, of);
-    of += layer.sums();
+    of += layer.kept();
   }
 }
 

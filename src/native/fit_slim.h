@@ -1,0 +1,300 @@
+// A layer of cubics with up to one vector of outputs on one block of samples, forward and back.
+//
+// Numbers of a block are stored feature by feature, [feature][sample], and lanes run over samples:
+// the coefficients of an edge are looked up in registers (lookup.h). Only the moments of several
+// outputs want lanes of outputs, as in slim.h, and turn the gradients of a block for it.
+#pragma once
+
+#include <algorithm>
+
+#include "fit_points.h"
+#include "lookup.h"
+#include "narrow.h"
+#include "slim.h"
+
+#if KANDLE_AVX512
+
+namespace kandle {
+namespace KANDLE_ISA {
+
+template <class T>
+class FitSlim {
+ public:
+  static constexpr int L = kLanes<T>, kHalf = L / 2;
+  static constexpr std::int64_t kBlock = FitPoints<T>::kBlock;
+
+  explicit FitSlim(const JetArgs<T>& a)
+      : args_(a),
+        points_(a),
+        inverse_(Cells<T>(a.spline).inverse),
+        n_cells_(cell_count(a.spline)) {}
+
+  // Numbers that the tables and packed weights take, and those that the sums of a chunk take.
+  std::int64_t memory() const {
+    return round_up(args_.n_in * args_.n_out, L) + args_.n_in * args_.n_out * edge_size() +
+           points_.memory();
+  }
+  std::int64_t kept() const { return args_.n_in * feature_sums() + args_.n_out * L; }
+  void clear(T* sums) const { std::fill_n(sums, kept(), T(0)); }
+  void keep(T*) const {}
+
+  void pack(std::int64_t model, T* memory) {
+    const std::int64_t n_in = args_.n_in, n_out = args_.n_out, m = args_.spline.grid + kCubicDegree;
+    const T *b = args_.b.at(model), *c = args_.c.at(model), *r = args_.r.at(model);
+    bias_ = args_.bias.at(model), r_ = memory;
+    memory = edges_ = r_ + round_up(n_in * n_out, L);
+    with_width([&](auto wide) {
+      for (std::int64_t i = 0; i < n_in; ++i)
+        for (std::int64_t o = 0; o < n_out; ++o, memory += edge_size()) {
+          const std::int64_t edge = o * n_in + i;
+          Coefficients<T, wide()>::template pack<true>(b + edge * m, c[edge], m, memory);
+          r_[i * n_out + o] = args_.residual ? r[edge] : T(0);
+        }
+    });
+    points_.place(memory);
+  }
+
+  // y[o][s] of the points x[i][s]; `count` is a multiple of L.
+  void forward(const T* x, std::int64_t count, T* y) const {
+    for (std::int64_t i = 0; i < args_.n_in; ++i) points_.tabulate(i, x, count);
+    for (std::int64_t o = 0; o < args_.n_out; ++o) std::fill_n(y + o * kBlock, count, bias_[o]);
+    with_width([&](auto wide) {
+      constexpr int kOutputs = wide() ? 2 : 4;  // whose coefficients stay in registers
+      std::int64_t o = 0;
+      for (; o + kOutputs <= args_.n_out; o += kOutputs) add_outputs<wide(), kOutputs>(o, count, y);
+      for (; o < args_.n_out; ++o) add_outputs<wide(), 1>(o, count, y);
+    });
+  }
+
+  // Adds to the sums of the weights and stores dx[i][s], unless null, from g[o][s].
+  void backward(const T* g, std::int64_t count, T* sums, T* dx) const {
+    if (dx) with_width([&](auto wide) { input_gradients<wide()>(g, count, dx); });
+    T* bias_sums = sums + args_.n_in * feature_sums();
+    for (std::int64_t o = 0; o < args_.n_out; ++o) {
+      Vec sum = V::load(bias_sums + o * L);
+      for (std::int64_t s = 0; s < count; s += L) sum += V::load(g + o * kBlock + s);
+      V::store(bias_sums + o * L, sum);
+    }
+    if (args_.n_out == 1) return add_narrow(g, count, sums);
+    if (args_.n_out <= kHalf) return add_slim<kHalf>(g, count, sums);
+    add_slim<L>(g, count, sums);
+  }
+
+  // From sums to gradients.
+  void finish(std::int64_t model, T* sums) const {
+    T* of = sums;
+    if (args_.n_out == 1) {
+      const Narrow<T, 0, 0> narrow(args_);
+      for (std::int64_t i = 0; i < args_.n_in; ++i, of += feature_sums()) {
+        scale_moments<1>(of, kCopies);
+        narrow.unpack(model, i, of, of + kCopies * kRows * n_cells_);
+      }
+    } else if (args_.n_out <= kHalf) {
+      unpack_slim<kHalf>(model, of);
+    } else {
+      unpack_slim<L>(model, of);
+    }
+    of = sums + args_.n_in * feature_sums();
+    for (std::int64_t o = 0; o < args_.n_out; ++o) {
+      T sum = T(0);
+      for (int l = 0; l < L; ++l) sum += of[o * L + l];
+      args_.dbias[model * args_.n_out + o] = sum;
+    }
+  }
+
+ private:
+  using V = Simd<T, L>;
+  using Vec = typename V::Vec;
+  using Places = typename V::IntVec;
+  static constexpr int kPosition = FitPoints<T>::kPosition, kResidual = FitPoints<T>::kResidual,
+                       kSlope = FitPoints<T>::kSlope;
+  static constexpr int kCopies = Narrow<T, 0, 0>::kCopies, kSlimCopies = Slim<T, L, 0, 0>::kCopies;
+
+  template <class Work>
+  void with_width(const Work& work) const {
+    if (n_cells_ <= L) return work(std::false_type{});
+    work(std::true_type{});
+  }
+
+  std::int64_t edge_size() const {
+    return n_cells_ <= L ? Coefficients<T, false>::kSize : Coefficients<T, true>::kSize;
+  }
+  const T* edge(std::int64_t i, std::int64_t o) const {
+    return edges_ + (i * args_.n_out + o) * edge_size();
+  }
+
+  // Of one feature, the moments of its cells and the gradients of r.
+  std::int64_t feature_sums() const {
+    if (args_.n_out == 1) return kCopies * kRows * n_cells_ + L;
+    const std::int64_t width = args_.n_out <= kHalf ? kHalf : L;
+    return kSlimCopies * (1 + kRows * n_cells_) * width;
+  }
+
+  const T* table(std::int64_t i, int row) const { return points_.table(i, row); }
+  const std::int32_t* cells(std::int64_t i) const { return points_.cells(i); }
+
+  // Adds all features to the outputs o .. o + O - 1.
+  template <bool Wide, int O>
+  void add_outputs(std::int64_t first, std::int64_t count, T* y) const {
+    for (std::int64_t i = 0; i < args_.n_in; ++i) {
+      Coefficients<T, Wide> edges[O];
+      Vec r[O];
+      for (int o = 0; o < O; ++o) {
+        edges[o].template load<0>(edge(i, first + o));
+        r[o] = V::splat(r_[i * args_.n_out + first + o]);
+      }
+      const T *position = table(i, kPosition), *residual = table(i, kResidual);
+      const std::int32_t* places = cells(i);
+      for (std::int64_t s = 0; s < count; s += L) {
+        const Places cell = Coefficients<T, Wide>::places(places + s);
+        const Vec v = hold(V::load(position + s)), R = hold(V::load(residual + s));
+#pragma GCC unroll 4
+        for (int o = 0; o < O; ++o) {
+          T* out = y + (first + o) * kBlock + s;
+          Vec phi = edges[o].at(3, cell) * v + edges[o].at(2, cell);
+          phi = phi * v + edges[o].at(1, cell);
+          V::store(out, phi * v + (r[o] * R + (V::load(out) + edges[o].at(0, cell))));
+        }
+      }
+    }
+  }
+
+  // In phi' = D1 + v D2 + v^2/2 D3 + r R' the factors of D and r do not depend on the output: what
+  // is summed over outputs is g D and g r, for kVectors vectors of samples that share the loads.
+  template <bool Wide>
+  void input_gradients(const T* g, std::int64_t count, T* dx) const {
+    constexpr int kVectors = 4;
+    for (std::int64_t i = 0; i < args_.n_in; ++i, dx += kBlock) {
+      std::int64_t s = 0;
+      for (; s + kVectors * L <= count; s += kVectors * L)
+        input_gradients<Wide, kVectors>(i, g, s, dx);
+      for (; s < count; s += L) input_gradients<Wide, 1>(i, g, s, dx);
+    }
+  }
+
+  template <bool Wide, int U>
+  KANDLE_INLINE void input_gradients(std::int64_t i, const T* g, std::int64_t s, T* dx) const {
+    using Edge = Coefficients<T, Wide>;
+    const std::int64_t n_out = args_.n_out;
+    const T *weights = edge(i, 0), *r = r_ + i * n_out;
+    Places cell[U];
+    for (int u = 0; u < U; ++u) cell[u] = Edge::places(cells(i) + s + u * L);
+    Vec sums[kRows][U] = {};
+    for (std::int64_t o = 0; o < n_out; ++o) {
+      Edge coefficients;
+      coefficients.template load<1>(weights + o * Edge::kSize);
+      const Vec residual = V::splat(r[o]);
+#pragma GCC unroll 4
+      for (int u = 0; u < U; ++u) {
+        const Vec gradient = hold(V::load(g + o * kBlock + s + u * L));
+        sums[0][u] += gradient * residual;
+#pragma GCC unroll 4
+        for (int q = 1; q < kRows; ++q) sums[q][u] += gradient * coefficients.at(q, cell[u]);
+      }
+    }
+    for (int u = 0; u < U; ++u) {
+      const Vec v = V::load(table(i, kPosition) + s + u * L);
+      // The coefficients are those of Horner's scheme, D2/2 and D3/6.
+      const Vec sum = sums[1][u] + v * (T(2) * sums[2][u] + (T(3) * v) * sums[3][u]);
+      const Vec slope = V::load(table(i, kSlope) + s + u * L);
+      V::store(dx + s + u * L, inverse_ * (sum + sums[0][u] * slope));
+    }
+  }
+
+  // The moments here are g v^q, without the factors 1/2 and 1/6 of the last two.
+  void add_narrow(const T* g, std::int64_t count, T* sums) const {
+    alignas(64) T rows[kRows * kBlock];
+    for (std::int64_t i = 0; i < args_.n_in; ++i, sums += feature_sums()) {
+      const T *position = table(i, kPosition), *values = table(i, kResidual);
+      T* residual_sums = sums + kCopies * kRows * n_cells_;
+      Vec residual = V::load(residual_sums);
+      for (std::int64_t s = 0; s < count; s += L) {
+        const Vec v = V::load(position + s);
+        Vec moments[kRows] = {V::load(g + s)};
+        for (int q = 1; q < kRows; ++q) moments[q] = moments[q - 1] * v;
+        residual += moments[0] * V::load(values + s);
+        turn_rows<T, L>(moments, rows + kRows * s);
+      }
+      add_rows<T, L, kCopies>(rows, cells(i), count, kRows * n_cells_, sums);
+      V::store(residual_sums, residual);
+    }
+  }
+
+  template <int W>
+  void add_slim(const T* g, std::int64_t count, T* sums) const {
+    using Out = Simd<T, W>;
+    using Row = typename Out::Vec;
+    const std::int64_t copy = (1 + kRows * n_cells_) * W;
+    T* rows = scratch<T, 2>(kBlock * W);
+    if (args_.n_out < W) std::fill_n(rows, count * W, T(0));
+    store_columns<T, W>(g, kBlock, count, args_.n_out, rows, W);
+    std::int64_t i = 0;
+    for (; i + 2 <= args_.n_in; i += 2)
+      add_features<W, 2>(i, rows, count, sums + i * feature_sums());
+    if (i < args_.n_in) add_features<W, 1>(i, rows, count, sums + i * feature_sums());
+  }
+
+  template <int W, int F>
+  void add_features(std::int64_t i, const T* rows, std::int64_t count, T* sums) const {
+    using Out = Simd<T, W>;
+    using Row = typename Out::Vec;
+    const std::int64_t copy = (1 + kRows * n_cells_) * W, feature = feature_sums();
+    const T *position[F], *values[F];
+    const std::int32_t* cell[F];
+    Row residual[F][kSlimCopies];
+    for (int f = 0; f < F; ++f) {
+      position[f] = table(i + f, kPosition), values[f] = table(i + f, kResidual);
+      cell[f] = cells(i + f);
+      for (int k = 0; k < kSlimCopies; ++k)
+        residual[f][k] = Out::load(sums + f * feature + k * copy);
+    }
+    for (std::int64_t s = 0; s < count; s += kSlimCopies)
+#pragma GCC unroll 4
+      for (int k = 0; k < kSlimCopies; ++k) {
+        const Row g = hold(Out::load(rows + (s + k) * W));
+#pragma GCC unroll 2
+        for (int f = 0; f < F; ++f) {
+          const std::int64_t place = cell[f][s + k];
+          T* moment = sums + f * feature + W + k * copy + kRows * W * place;
+          Row moments[kRows], power = g;
+          const Row v = hold(Out::splat(position[f][s + k]));
+          residual[f][k] += power * values[f][s + k];
+#pragma GCC unroll 4
+          for (int q = 0; q < kRows; ++q) moments[q] = Out::load(moment + q * W);
+#pragma GCC unroll 4
+          for (int q = 0; q < kRows; ++q, power *= v) moments[q] += power;
+#pragma GCC unroll 4
+          for (int q = 0; q < kRows; ++q) Out::store(moment + q * W, moments[q]);
+        }
+      }
+    for (int f = 0; f < F; ++f)
+      for (int k = 0; k < kSlimCopies; ++k)
+        Out::store(sums + f * feature + k * copy, residual[f][k]);
+  }
+
+  template <int W>
+  void scale_moments(T* moments, std::int64_t copies) const {
+    for (std::int64_t j = 0; j < copies * n_cells_; ++j, moments += kRows * W)
+      for (int l = 0; l < W; ++l) moments[2 * W + l] *= T(0.5), moments[3 * W + l] *= T(1.0 / 6);
+  }
+
+  template <int W>
+  void unpack_slim(std::int64_t model, T* sums) const {
+    const std::int64_t copy = (1 + kRows * n_cells_) * W;
+    for (std::int64_t j = 0; j < args_.n_in * kSlimCopies; ++j)
+      scale_moments<W>(sums + j * copy + W, 1);
+    Slim<T, W, 0, 0>(args_).unpack(model, 0, args_.n_in, sums);
+  }
+
+  const JetArgs<T>& args_;
+  FitPoints<T> points_;
+  const T inverse_;
+  const std::int64_t n_cells_;
+  const T* bias_;
+  T *r_, *edges_;  // r[i][o], coefficients[i][o]
+};
+
+}  // namespace KANDLE_ISA
+}  // namespace kandle
+
+#endif  // KANDLE_AVX512
