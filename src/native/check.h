@@ -74,6 +74,17 @@ class Check {
     return ok() ? array.typed_data<T>() : nullptr;
   }
 
+  // An array of any shape with this many elements.
+  template <class T>
+  T* elements(const char* name, const xla::ffi::AnyBuffer& array, std::int64_t count) {
+    extent<T>(name, array, array.dimensions().size(), 0);
+    const auto got = static_cast<std::int64_t>(array.element_count());
+    require(got == count, name, [&] {
+      return "of " + std::to_string(count) + " elements, got " + std::to_string(got);
+    });
+    return ok() ? array.typed_data<T>() : nullptr;
+  }
+
   Spline spline(std::int64_t grid, std::int64_t degree, double lo, double hi) {
     between("grid", grid, 1, kMaxGrid);
     between("degree", degree, 1, kMaxDegree);

@@ -16,7 +16,7 @@ struct Gradient : Jet<T, L, K, D, S> {
   using Base = Jet<T, L, K, D, S>;
   using Base::args, Base::degree, Base::taps, Base::rows, Base::n_cells, Base::width;
   using Base::C, Base::kOrders, Base::kMaxTaps, Base::kTableLanes, Base::kGroup;
-  using typename Base::Out, typename Base::Vec, typename Base::Tab;
+  using typename Base::Out, typename Base::Vec, typename Base::Tab, typename Base::Points;
   static constexpr std::int64_t B = C == 1 ? 512 : 256;
   // Vectors of outputs whose sums, or weights, stay in registers.
   static constexpr int kSums = K == 3 && kRegisters == 32 ? 4 : 2;
@@ -138,43 +138,6 @@ struct Gradient : Jet<T, L, K, D, S> {
     }
   }
 
-  // Stable counting sort of the block's cells: `order` lists the samples cell by cell, `starts` the
-  // first place of every cell. Each quarter of the block has its own counters, because a counter
-  // that one sample has just changed makes the next one wait.
-  void sort_cells(const std::int32_t* cells, std::int64_t count, std::int32_t* starts,
-                  std::int32_t* order) const {
-    constexpr int kParts = 4;
-    const std::int64_t part = count / kParts;
-    std::int32_t* counters = scratch<std::int32_t, 6>(kParts * n_cells);
-    std::fill(counters, counters + kParts * n_cells, 0);
-    for (std::int64_t s = 0; s < part; ++s)
-      for (int q = 0; q < kParts; ++q) ++counters[q * n_cells + cells[q * part + s]];
-    for (std::int64_t s = kParts * part; s < count; ++s)
-      ++counters[(kParts - 1) * n_cells + cells[s]];
-    std::int32_t place = 0;
-    for (std::int64_t j = 0; j < n_cells; ++j) {
-      starts[j] = place;
-      for (int q = 0; q < kParts; ++q) {
-        const std::int32_t size = counters[q * n_cells + j];
-        counters[q * n_cells + j] = place;
-        place += size;
-      }
-    }
-    starts[n_cells] = place;
-    for (std::int64_t s = 0; s < part; ++s)
-      for (int q = 0; q < kParts; ++q)
-        order[counters[q * n_cells + cells[q * part + s]]++] =
-            static_cast<std::int32_t>(q * part + s);
-    for (std::int64_t s = kParts * part; s < count; ++s)
-      order[counters[(kParts - 1) * n_cells + cells[s]]++] = static_cast<std::int32_t>(s);
-  }
-
-  // The sorted points of one feature.
-  struct Points {
-    T *sorted, *forward, *phi;  // components, and the tables of Base::tabulate
-    std::int32_t *order, *starts;
-  };
-
   static constexpr std::int64_t kTables = C * B + (C + kOrders) * kMaxTaps * B;
 
   Points points(T* tables, std::int32_t* places, std::int64_t slot) const {
@@ -183,48 +146,31 @@ struct Gradient : Jet<T, L, K, D, S> {
     return {sorted, sorted + C * B, sorted + C * B + C * kMaxTaps * B, order, order + B};
   }
 
-  // Sorts the points of a block, x[c][s], and tabulates them.
-  void prepare(const T* x, std::int64_t count, std::int32_t* cells, const Points& p) const {
-    const std::int64_t whole = round_up(count, kTableLanes);
-    for (std::int64_t s = 0; s < whole; s += kTableLanes)
-      Base::store_cells(locate<T, kTableLanes>(Tab::load(x + s), this->cell_grid), cells + s);
-    sort_cells(cells, count, p.starts, p.order);
-    for (int c = 0; c < C; ++c) {
-      for (std::int64_t s = 0; s < count; ++s) p.sorted[c * B + s] = x[c * B + p.order[s]];
-      std::fill(p.sorted + c * B + count, p.sorted + c * B + whole, T(0));
-    }
-    this->template tabulate<true>(p.sorted, whole, B, p.forward, p.phi, nullptr);
+  void at(const Points& p, std::int64_t cell, Run& run) const {
+    run.forward = p.forward, run.phi = p.phi, run.x = p.sorted, run.sample = p.order;
+    run.begin = p.starts[cell], run.end = p.starts[cell + 1];
   }
 
-  // The gradients of one feature on one block and one tile, w and dw being its packed weights and
-  // their gradient; either may be null. Column sums are stored in dx[c][sample] or, with `add`,
-  // added to them.
-  void feature(const Points& p, Run& run, std::int64_t count, const T* w, T* dw, T* q, T* dx,
-               bool add) const {
-    run.forward = p.forward, run.phi = p.phi, run.x = p.sorted, run.sample = p.order;
+  // Adds to the gradient of one feature's packed weights, for some columns of a tile.
+  template <int Chunk>
+  void add_weight_gradient(const Points& p, Run& run, std::int64_t column, T* dw) const {
     for (std::int64_t j = 0; j < n_cells; ++j) {
-      run.begin = p.starts[j], run.end = p.starts[j + 1];
-      if (run.begin == run.end) continue;
-      const std::int64_t cell = (1 + j) * run.pitch;
-      if (dw) {
-        std::int64_t o = 0;
-        for (; o + kSums * L <= run.pitch; o += kSums * L)
-          weight_gradient<kSums>(run, o, dw, dw + cell);
-        if constexpr (kSums > 2)
-          for (; o + 2 * L <= run.pitch; o += 2 * L) weight_gradient<2>(run, o, dw, dw + cell);
-        for (; o < run.pitch; o += L) weight_gradient<1>(run, o, dw, dw + cell);
-      }
-      if (w) {
-        std::int64_t o = 0;
-        for (; o + kWeights * L <= run.pitch; o += kWeights * L)
-          input_gradient<kWeights>(run, o, w, w + cell, q, o == 0);
-        if constexpr (kWeights > 2)
-          for (; o + 2 * L <= run.pitch; o += 2 * L)
-            input_gradient<2>(run, o, w, w + cell, q, o == 0);
-        for (; o < run.pitch; o += L) input_gradient<1>(run, o, w, w + cell, q, o == 0);
-      }
+      at(p, j, run);
+      if (run.begin < run.end) weight_gradient<Chunk>(run, column, dw, dw + (1 + j) * run.pitch);
     }
-    if (!w) return;
+  }
+
+  // The gradient in the inputs of one feature on one block and one tile, w being its packed
+  // weights. Column sums are stored in dx[c][sample] or, with `add`, added to them.
+  void add_input_gradient(const Points& p, Run& run, std::int64_t count, const T* w, T* q, T* dx,
+                          bool add) const {
+    for (std::int64_t j = 0; j < n_cells; ++j) {
+      at(p, j, run);
+      if (run.begin == run.end) continue;
+      Base::template for_chunks<kWeights>(run.pitch, [&](std::int64_t o, auto size) {
+        input_gradient<size()>(run, o, w, w + (1 + j) * run.pitch, q, o == 0);
+      });
+    }
     for (int c = 0; c < C; ++c)
       for (std::int64_t s = 0; s < count; s += L) {
         // The block is a multiple of L long; sums past `count` are of stale lanes and are not
@@ -238,53 +184,53 @@ struct Gradient : Jet<T, L, K, D, S> {
       }
   }
 
+  // Tiles of outputs are the outer loop: their rows of weights advance side by side, page by page.
   void backward(std::int64_t model, std::int64_t begin, std::int64_t end) const {
     if (args.n_out == 0 && args.want_x && begin == 0)
       std::fill_n(args.dx + model * C * args.n * args.n_in, C * args.n * args.n_in, T(0));
-    for (std::int64_t i = begin; i < end; i += kGroup)
-      group(model, i, std::min<std::int64_t>(i + kGroup, end));
+    for (std::int64_t o = 0; o < args.n_out; o += width)
+      for (std::int64_t i = begin; i < end; i += kGroup)
+        group(model, this->tile(i, end, o, args.n_out), i == begin);
     if (args.want_w && begin == 0) store_bias_gradient<T, L>(args, model);
   }
 
-  // The gradients of up to kGroup features.
-  void group(std::int64_t model, std::int64_t begin, std::int64_t end) const {
-    const std::int64_t n_out = args.n_out, n = args.n, features = end - begin;
+  // The gradients of one tile, `first` being the first one of its outputs.
+  void group(std::int64_t model, const Tile& tile, bool first) const {
+    const std::int64_t n = args.n, features = tile.features, size = rows * tile.pitch;
     const bool want_x = args.want_x, want_w = args.want_w;
-    const std::int64_t most = rows * round_up(std::min(width, n_out), L);
-    T* packed = scratch<T, 0>(want_x ? features * most : 0);
-    T* dw = scratch<T, 1>(want_w ? features * most : 0);
+    T* packed = scratch<T, 0>(want_x ? features * size : 0);
+    T* dw = scratch<T, 1>(want_w ? features * size : 0);
     T* x = scratch<T, 3>(2 * kGroup * C * B + C * B * L);
     T *dx = x + kGroup * C * B, *q = dx + kGroup * C * B;
-    // Few rows are sorted once for all tiles of outputs.
-    const std::int64_t slots = n <= B && n_out > width ? features : 1;
-    T* tables = scratch<T, 4>(slots * kTables);
-    std::int32_t* cells = scratch<std::int32_t, 4>(B + slots * (B + n_cells + 1));
-    for (std::int64_t o = 0; o < n_out; o += width) {
-      const Tile tile = this->tile(begin, end, o, n_out);
-      const std::int64_t size = rows * tile.pitch;
-      if (want_x) load_weights<T, L>(args, model, tile, degree, packed);
-      if (want_w) std::fill(dw, dw + features * size, T(0));
-      for (std::int64_t start = 0; start < n; start += B) {
-        const std::int64_t count = std::min(B, n - start);
-        Run run{};
-        run.pitch = tile.pitch;
-        load_gradients(model, start, count, tile, run);
-        if (slots == 1 || o == 0) turn(args.x.at(model), start, count, tile, x);
-        if (want_x && o > 0) turn(args.dx + model * C * n * args.n_in, start, count, tile, dx);
-        for (std::int64_t f = 0; f < features; ++f) {
-          const Points p = points(tables, cells + B, slots == 1 ? 0 : f);
-          if (slots == 1 || o == 0) prepare(x + f * C * B, count, cells, p);
-          feature(p, run, count, want_x ? packed + f * size : nullptr,
-                  want_w ? dw + f * size : nullptr, q, dx + f * C * B, o > 0);
-        }
-        if (want_x)
-          for (int c = 0; c < C; ++c)
-            store_columns<T, kGroup>(dx + c * B, C * B, count, features,
-                                     args.dx + ((model * C + c) * n + start) * args.n_in + begin,
-                                     args.n_in);
-      }
-      if (want_w) store_gradients<T, L>(args, model, tile, degree, dw);
+    T* tables = scratch<T, 4>(kGroup * kTables);
+    std::int32_t* cells = scratch<std::int32_t, 4>(B + kGroup * (B + n_cells + 1));
+    if (want_x) load_weights<T, L>(args, model, tile, degree, packed);
+    if (want_w) std::fill(dw, dw + features * size, T(0));
+    for (std::int64_t start = 0; start < n; start += B) {
+      const std::int64_t count = std::min(B, n - start);
+      Run run{};
+      run.pitch = tile.pitch;
+      load_gradients(model, start, count, tile, first || n > B, run);
+      turn(args.x.at(model), start, count, tile, x);
+      if (want_x && tile.output > 0)
+        turn(args.dx + model * C * n * args.n_in, start, count, tile, dx);
+      for (std::int64_t f = 0; f < features; ++f)
+        this->template prepare<true>(x + f * C * B, count, B, cells, points(tables, cells + B, f));
+      if (want_w)
+        Base::template for_chunks<kSums>(tile.pitch, [&](std::int64_t o, auto chunk) {
+          for (std::int64_t f = 0; f < features; ++f)
+            add_weight_gradient<chunk()>(points(tables, cells + B, f), run, o, dw + f * size);
+        });
+      if (!want_x) continue;
+      for (std::int64_t f = 0; f < features; ++f)
+        add_input_gradient(points(tables, cells + B, f), run, count, packed + f * size, q,
+                           dx + f * C * B, tile.output > 0);
+      for (int c = 0; c < C; ++c)
+        store_columns<T, kGroup>(
+            dx + c * B, C * B, count, features,
+            args.dx + ((model * C + c) * n + start) * args.n_in + tile.feature, args.n_in);
     }
+    if (want_w) store_gradients<T, L>(args, model, tile, degree, dw);
   }
 
   // The columns of a tile's features in a block of samples of an array (C, n, n_in).
@@ -295,20 +241,22 @@ struct Gradient : Jet<T, L, K, D, S> {
                               count, tile.features, columns + c * B, C * B);
   }
 
-  // The gradients of a tile's outputs, copied only where they do not fill whole vectors.
+  // The gradients of a tile's outputs, copied where they do not fill whole vectors; without
+  // `fresh`, the copies are those of the last call.
   void load_gradients(std::int64_t model, std::int64_t start, std::int64_t count, const Tile& tile,
-                      Run& run) const {
+                      bool fresh, Run& run) const {
     const std::int64_t n = args.n, n_out = args.n_out, pitch = tile.pitch;
     const T* g = args.g.at(model) + start * n_out + tile.output;
     run.g = g, run.g_pitch = n_out, run.g_component = n * n_out;
     if (tile.outputs == pitch) return;
     T* copies = scratch<T, 2>(C * B * pitch);
+    run.g = copies, run.g_pitch = pitch, run.g_component = B * pitch;
+    if (!fresh) return;
     for (int c = 0; c < C; ++c)
       for (std::int64_t s = 0; s < count; ++s) {
         T* out = copies + (c * B + s) * pitch;
         std::fill(std::copy_n(g + (c * n + s) * n_out, tile.outputs, out), out + pitch, T(0));
       }
-    run.g = copies, run.g_pitch = pitch, run.g_component = B * pitch;
   }
 };
 

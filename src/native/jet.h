@@ -11,6 +11,7 @@
 
 #include "basis.h"
 #include "scratch.h"
+#include "sort.h"
 #include "weights.h"
 
 namespace kandle {
@@ -25,6 +26,8 @@ struct Jet {
   static constexpr int kTableLanes = kLanes<T>;
   static constexpr int kGroup = kTileFeatures<T>;  // features that are turned together
   static constexpr std::int64_t kForwardBlock = C == 1 ? 128 : 32;
+  // Outputs of a tile from which on sorting the samples by cell pays.
+  static constexpr std::int64_t kSortedOutputs = 128;
   // Samples that share one packing of the weights, and bytes of packed weights.
   static constexpr std::int64_t kStrip = 2048 / C, kTileBytes = std::int64_t{1} << 19;
   using Out = Simd<T, L>;
@@ -130,6 +133,40 @@ struct Jet {
     std::memcpy(out, &narrow, sizeof narrow);
   }
 
+  // The points of one feature, sorted by cell: components, the tables of `tabulate`, places.
+  struct Points {
+    T *sorted, *forward, *phi;
+    std::int32_t *order, *starts;
+  };
+
+  // Sorts the points of a block, x[c][s], and tabulates them; `pitch` is that of x and all tables.
+  template <bool Backward>
+  void prepare(const T* x, std::int64_t count, std::int64_t pitch, std::int32_t* cells,
+               const Points& p) const {
+    const std::int64_t whole = round_up(count, kTableLanes);
+    for (std::int64_t s = 0; s < whole; s += kTableLanes)
+      store_cells(locate<T, kTableLanes>(Tab::load(x + s), cell_grid), cells + s);
+    sort_cells(cells, count, n_cells, p.starts, p.order);
+    for (int c = 0; c < C; ++c) {
+      for (std::int64_t s = 0; s < count; ++s) p.sorted[c * pitch + s] = x[c * pitch + p.order[s]];
+      std::fill(p.sorted + c * pitch + count, p.sorted + c * pitch + whole, T(0));
+    }
+    tabulate<Backward>(p.sorted, whole, pitch, p.forward, p.phi, nullptr);
+  }
+
+  // Calls visit(column, vectors) for pieces of a row of `pitch` numbers, `vectors` being a
+  // compile-time constant.
+  template <int Most, class Visit>
+  [[gnu::always_inline]] static void for_chunks(std::int64_t pitch, const Visit& visit) {
+    std::int64_t o = 0;
+    const auto chunks = [&](auto size) {
+      for (; o + size() * L <= pitch; o += size() * L) visit(o, size);
+    };
+    chunks(std::integral_constant<int, Most>{});
+    if constexpr (Most > 2) chunks(std::integral_constant<int, 2>{});
+    if constexpr (Most > 1) chunks(std::integral_constant<int, 1>{});
+  }
+
   // Adds one feature to Chunk vectors of outputs; `pitch` is that of the rows of weights.
   template <int Chunk>
   void accumulate(const T* w, std::int64_t pitch, const T* table, const std::int32_t* cells,
@@ -165,6 +202,9 @@ struct Jet {
   // The outputs of one tile, from all features, at some samples.
   void strip(std::int64_t model, Range samples, std::int64_t output,
              std::int64_t last_output) const {
+    if constexpr (K == 3 && C == 1)
+      if (std::min(width, last_output - output) >= kSortedOutputs)
+        return sorted_strip(model, samples, output, last_output);
     constexpr std::int64_t B = kForwardBlock;
     const std::int64_t n_in = args.n_in, n_out = args.n_out, n = args.n;
     const std::int64_t pitch = tile(0, n_in, output, last_output).pitch;
@@ -207,15 +247,82 @@ struct Jet {
 
   void add_feature(const T* w, std::int64_t pitch, const T* table, const std::int32_t* cells,
                    std::int64_t count, T* y, std::int64_t y_pitch, std::int64_t component) const {
-    constexpr int kWide = C == 1 ? 4 : 2;
-    std::int64_t o = 0;
-    const auto chunks = [&](auto size) {
-      for (; o + size() * L <= pitch; o += size() * L)
-        accumulate<size()>(w + o, pitch, table, cells, count, y + o, y_pitch, component);
+    for_chunks<C == 1 ? 4 : 2>(pitch, [&](std::int64_t o, auto size) {
+      accumulate<size()>(w + o, pitch, table, cells, count, y + o, y_pitch, component);
+    });
+  }
+
+  // Adds one feature to Chunk vectors of outputs, cell by cell; rows of y follow each other.
+  template <int Chunk>
+  void accumulate_sorted(const T* w, std::int64_t pitch, const Points& p, T* y) const {
+    const int n_taps = K ? K + 2 : taps;
+    for (std::int64_t j = 0; j < n_cells; ++j) {
+      const std::int64_t begin = p.starts[j], end = p.starts[j + 1];
+      if (begin == end) continue;
+      Vec weight[kMaxTaps][Chunk];
+      for (int t = 0; t < n_taps; ++t)
+        for (int v = 0; v < Chunk; ++v)
+          weight[t][v] = Out::load(w + (t ? j + t : 0) * pitch + v * L);
+      for (std::int64_t s = begin; s < end; ++s) {
+        T* out = y + p.order[s] * (Chunk * L);
+        Vec acc[Chunk];
+        for (int v = 0; v < Chunk; ++v) acc[v] = Out::load(out + v * L);
+#pragma GCC unroll 7
+        for (int t = 0; t < n_taps; ++t) {
+          const T scale = p.forward[t * kForwardBlock + s];
+          for (int v = 0; v < Chunk; ++v) acc[v] += scale * weight[t][v];
+        }
+        for (int v = 0; v < Chunk; ++v) Out::store(out + v * L, acc[v]);
+      }
+    }
+  }
+
+  // The same as `strip`, to the last bit, with samples sorted by cell. All features of a tile meet
+  // some vectors of outputs, which stay in the first-level cache, before the next ones.
+  void sorted_strip(std::int64_t model, Range samples, std::int64_t output,
+                    std::int64_t last_output) const {
+    constexpr std::int64_t B = kForwardBlock;
+    constexpr int kChunk = 4;
+    const std::int64_t n_in = args.n_in, n_out = args.n_out, count = samples.end - samples.begin;
+    const std::int64_t n_tile = std::min(width, last_output - output), pitch = round_up(n_tile, L);
+    T* y = scratch<T, 1>(count * pitch);  // chunk by chunk, (count, outputs of the chunk)
+    T* packed = scratch<T, 0>(std::min<std::int64_t>(kGroup, n_in) * rows * pitch);
+    T* x = scratch<T, 3>(kGroup * (2 + kMaxTaps) * B);
+    std::int32_t* cells = scratch<std::int32_t, 4>(B + kGroup * (B + n_cells + 1));
+    const auto points = [&](std::int64_t f) -> Points {
+      T* sorted = x + kGroup * B + f * (1 + kMaxTaps) * B;
+      std::int32_t* order = cells + B + f * (B + n_cells + 1);
+      return {sorted, sorted + B, nullptr, order, order + B};
     };
-    chunks(std::integral_constant<int, kWide>{});
-    if constexpr (kWide > 2) chunks(std::integral_constant<int, 2>{});
-    chunks(std::integral_constant<int, 1>{});
+    const T *source = args.x.at(model) + samples.begin * n_in, *bias = args.bias.at(model) + output;
+    T* target = args.y + (model * args.n + samples.begin) * n_out + output;
+    for_chunks<kChunk>(pitch, [&](std::int64_t o, auto size) {
+      const std::int64_t filled = std::min<std::int64_t>(size() * L, n_tile - o);
+      for (std::int64_t s = 0; s < count; ++s) {
+        T* out = y + o * count + s * (size() * L);
+        std::fill(std::copy_n(bias + o, filled, out), out + size() * L, T(0));
+      }
+    });
+    for (std::int64_t i = 0; i < n_in; i += kGroup) {
+      const Tile part = tile(i, n_in, output, last_output);
+      load_weights<T, L>(args, model, part, degree, packed);
+      for (std::int64_t start = 0; start < count; start += B) {
+        const std::int64_t block = std::min(B, count - start);
+        load_columns<T, kGroup>(source + start * n_in + i, n_in, block, part.features, x, B);
+        for (std::int64_t f = 0; f < part.features; ++f)
+          prepare<false>(x + f * B, block, B, cells, points(f));
+        for_chunks<kChunk>(pitch, [&](std::int64_t o, auto size) {
+          for (std::int64_t f = 0; f < part.features; ++f)
+            accumulate_sorted<size()>(packed + f * rows * pitch + o, pitch, points(f),
+                                      y + o * count + start * (size() * L));
+        });
+      }
+    }
+    for_chunks<kChunk>(pitch, [&](std::int64_t o, auto size) {
+      const std::int64_t filled = std::min<std::int64_t>(size() * L, n_tile - o);
+      for (std::int64_t s = 0; s < count; ++s)
+        std::copy_n(y + o * count + s * (size() * L), filled, target + s * n_out + o);
+    });
   }
 };
 

@@ -122,14 +122,16 @@ struct PairArgs {
 };
 
 // Adam: m' = (1 - b1) g + b1 m, v' = (1 - b2) g^2 + b2 v and the update
-// -rate (m' / first) / (sqrt(v' / second + eps_root) + eps), for (models, n) elements.
+// -rate (m' / first) / (sqrt(v' / second + eps_root) + eps), for (models, n) elements. Every result
+// may be one of the operands.
 template <class T>
 struct AdamArgs {
   double b1, b2, eps, eps_root;
   std::int64_t models, n;
-  Operand<T> g, m, v;
-  Operand<T> step;  // (models, 3): rate, and the bias corrections `first` and `second`
-  T *update, *m_out, *v_out;
+  const T *w, *g, *m, *v;
+  const T* step;  // (models, 3): rate, and the bias corrections `first` and `second`
+  T* out;         // the update or, if w is not null, w with the update added
+  T *m_out, *v_out;
 };
 
 struct Range {

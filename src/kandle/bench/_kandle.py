@@ -9,7 +9,7 @@ import optax
 from kandle import KAN, init, kernels, problems
 from kandle.bench._cases import RANDOM, Case
 from kandle.bench._runner import Runner, data
-from kandle.train import Architecture, Optimizer, adam, objective
+from kandle.train import Architecture, FusedAdam, Optimizer, adam, objective
 from kandle.train._program import LONGEST, Program
 
 
@@ -66,8 +66,12 @@ class LoopRunner(Runner):
         def step(_, carry):
             weights, state, _ = carry
             value, gradient = jax.value_and_grad(loss)(weights)
-            updates, state = optimizer.update(gradient, state, weights)
-            return optax.apply_updates(weights, updates), state, value
+            if isinstance(optimizer, FusedAdam):
+                weights, state = optimizer.apply(gradient, state, weights)
+            else:
+                updates, state = optimizer.update(gradient, state, weights)
+                weights = optax.apply_updates(weights, updates)
+            return weights, state, value
 
         def run(carry, steps):
             return jax.lax.fori_loop(0, steps, step, carry)

@@ -1,6 +1,6 @@
 """Objectives, optimizers, and the training loop, which trains many models together."""
 
-from kandle.train._adam import adam
+from kandle.train._adam import FusedAdam, adam
 from kandle.train._architecture import Architecture
 from kandle.train._evaluation import Errors, evaluate, predict
 from kandle.train._levenberg_marquardt import LevenbergMarquardt
@@ -33,6 +33,7 @@ __all__ = [
     "Errors",
     "Fit",
     "FitRows",
+    "FusedAdam",
     "LevenbergMarquardt",
     "Member",
     "Objective",

@@ -15,13 +15,24 @@ from kandle.kernels import _library
 _NATIVE_SIZE = 1 << 14
 
 
+class FusedAdam(optax.GradientTransformation):
+    """Optax's `init` and `update`, and `apply`: an update that is added to the weights at once."""
+
+    apply: Callable[[Any, optax.OptState, Any], tuple[Any, optax.OptState]]
+
+    def __new__(cls, init: Callable, update: Callable, apply: Callable) -> "FusedAdam":
+        self = super().__new__(cls, init, update)
+        self.apply = apply
+        return self
+
+
 def adam(
     learning_rate: float | Callable[[Any], Any],
     b1: float = 0.9,
     b2: float = 0.999,
     eps: float = 1e-8,
     eps_root: float = 0.0,
-) -> optax.GradientTransformation:
+) -> FusedAdam:
     """Optax's Adam with a native update of large arrays.
 
         m ← (1 - b1) g + b1 m
@@ -32,8 +43,14 @@ def adam(
     number. The updates equal those of `optax.adam` to rounding. Without the native kernels, on
     other devices and in other types than float32 and float64 the same formula runs on XLA.
 
-    Use it where the update runs outside of `jit`: there Optax makes one pass per operation. Inside
-    of a jitted step prefer `optax.adam`, which XLA fuses with the addition to the weights.
+    The result is an Optax transformation with one more method:
+
+        weights, state = optimizer.apply(gradient, state, weights)
+
+    is `update` followed by `optax.apply_updates` in a single pass, which updates weights and
+    moments in place where `jit` may reuse their buffers (`donate_argnums`, or inside of a loop).
+    It reads and writes less memory than anything XLA makes of `optax.adam`: use it for networks of
+    millions of weights.
 
     Args:
         learning_rate: the rate, or a function of the step, counted from 0.
@@ -46,84 +63,103 @@ def adam(
         >>> updates, state = optimizer.update(weights, optimizer.init(weights))
         >>> print(f"{updates['b'][0, 0]:.4f}")
         -0.0010
+        >>> weights, state = optimizer.apply(weights, optimizer.init(weights), weights)
+        >>> print(f"{weights['b'][0, 0]:.4f}")
+        0.9990
     """
+    options = {"b1": b1, "b2": b2, "eps": eps, "eps_root": eps_root}
 
     def init(params: Any) -> optax.ScaleByAdamState:
         m, v = (jax.tree.map(jnp.zeros_like, params) for _ in range(2))
         return optax.ScaleByAdamState(jnp.zeros([], jnp.int32), m, v)
 
-    def update(
-        updates: Any, state: optax.OptState, params: Any = None
-    ) -> tuple[Any, optax.ScaleByAdamState]:
+    def advance(weights: Any, gradient: Any, state: optax.OptState):
+        """The updates or, unless `weights` is None, the new weights; and the new state."""
         assert isinstance(state, optax.ScaleByAdamState)
         rate = learning_rate(state.count) if callable(learning_rate) else learning_rate
         count = optax.safe_increment(state.count)
         step = jnp.stack([jnp.asarray(a, float) for a in (rate, 1 - b1**count, 1 - b2**count)])
-        leaves, structure = jax.tree.flatten(updates)
-        moments = (structure.flatten_up_to(tree) for tree in (state.mu, state.nu))
+        leaves, structure = jax.tree.flatten(gradient)
+        trees = (state.mu, state.nu) if weights is None else (weights, state.mu, state.nu)
+        others = (structure.flatten_up_to(tree) for tree in trees)
         results = [
-            _update(g, m, v, step.astype(g.dtype), b1, b2, eps, eps_root)
-            for g, m, v in zip(leaves, *moments, strict=True)
+            _advance(g, tuple(arrays), step.astype(g.dtype), **options)
+            for g, *arrays in zip(leaves, *others, strict=True)
         ]
-        updates, m, v = (
+        out, m, v = (
             jax.tree.unflatten(structure, [result[j] for result in results]) for j in range(3)
         )
-        return updates, optax.ScaleByAdamState(count, m, v)
+        return out, optax.ScaleByAdamState(count, m, v)
 
-    return optax.GradientTransformation(init, update)  # pyright: ignore[reportArgumentType]
+    def update(
+        updates: Any, state: optax.OptState, params: Any = None
+    ) -> tuple[Any, optax.ScaleByAdamState]:
+        return advance(None, updates, state)
+
+    def apply(
+        gradient: Any, state: optax.OptState, weights: Any
+    ) -> tuple[Any, optax.ScaleByAdamState]:
+        return advance(weights, gradient, state)
+
+    return FusedAdam(init, update, apply)
 
 
-@functools.partial(jax.jit, static_argnums=(4, 5, 6, 7))
-def _update(
+@functools.partial(jax.jit, static_argnames=("b1", "b2", "eps", "eps_root"))
+def _advance(
     g: Float[Array, "*shape"],
-    m: Float[Array, "*shape"],
-    v: Float[Array, "*shape"],
+    arrays: tuple[Float[Array, "*shape"], ...],
     step: Float[Array, "3"],
-    b1: float,
-    b2: float,
-    eps: float,
-    eps_root: float,
+    **options: float,
 ) -> tuple[Array, Array, Array]:
-    """The update, and both moments after it; `step` is the rate and both bias corrections."""
-    options = {"b1": b1, "b2": b2, "eps": eps, "eps_root": eps_root}
+    """Adam's step for (m, v), or for (w, m, v) with the addition to w.
+
+    `step` is the rate and both bias corrections. Returns the update, or the new w, and the moments.
+    """
     plain = functools.partial(_plain, **options)
     native = g.dtype.name in ("float32", "float64") and g.size >= _NATIVE_SIZE
-    if not native or _library.library() is None:
-        return plain(g, m, v, step)
+    same = all(a.dtype == g.dtype for a in arrays)
+    if not native or not same or _library.library() is None:
+        return plain(step, g, *arrays)
 
-    def on_cpu(g, m, v, step):
-        operands = (a.reshape(1, -1) for a in (g, m, v, step))
-        return tuple(a.reshape(g.shape) for a in _native(**options)(*operands))
+    def on_cpu(step, g, *arrays):
+        return _native(**options)(step[None], g, *arrays)
 
-    return jax.lax.platform_dependent(g, m, v, step, cpu=on_cpu, default=plain)
+    return jax.lax.platform_dependent(step, g, *arrays, cpu=on_cpu, default=plain)
 
 
-def _plain(g, m, v, step, *, b1, b2, eps, eps_root):
+def _plain(step, g, *arrays, b1, b2, eps, eps_root):
+    *w, m, v = arrays
     m = (1 - b1) * g + b1 * m
     v = (1 - b2) * g**2 + b2 * v
     rate, first, second = step
-    return -rate * ((m / first) / (jnp.sqrt(v / second + eps_root) + eps)), m, v
+    update = -rate * ((m / first) / (jnp.sqrt(v / second + eps_root) + eps))
+    return w[0] + update if w else update, m, v
 
 
 @functools.cache
 def _native(**options: float) -> Callable:
-    """The native call for (P, n) arrays and a step of shape (P, 3)."""
+    """The native call for a step of shape (P, 3) and arrays of P models in any shape.
+
+    Arrays keep their shapes: XLA copies an operand that is reshaped and then updated in place.
+    """
 
     @jax.custom_batching.custom_vmap
-    def call(g, m, v, step):
+    def call(step, g, *arrays):
         shape = jax.ShapeDtypeStruct(g.shape, g.dtype)
-        target = _library.target("adam", g.dtype)
-        aliases = {1: 1, 2: 2}  # the moments are updated in place
+        apply = len(arrays) == 3
+        operands = (arrays[0], g, *arrays[1:], step) if apply else (g, *arrays, step)
+        # Weights and moments are updated in place.
+        aliases = {0: 0, 2: 1, 3: 2} if apply else {1: 1, 2: 2}
+        target = _library.target("adam_apply" if apply else "adam_update", g.dtype)
         run = jax.ffi.ffi_call(target, (shape,) * 3, input_output_aliases=aliases)
-        return tuple(run(g, m, v, step, **options))
+        return tuple(run(*operands, **options))
 
     @call.def_vmap
     def rule(size, batched, *operands):
-        spread = (
+        step, *arrays = (
             a if leads else jnp.broadcast_to(a, (size, *a.shape))
             for a, leads in zip(operands, batched, strict=True)
         )
-        folded = call(*(a.reshape(-1, a.shape[-1]) for a in spread))
-        return tuple(a.reshape(size, -1, a.shape[-1]) for a in folded), (True,) * 3
+        return call(step.reshape(-1, 3), *arrays), (True,) * 3
 
     return call
