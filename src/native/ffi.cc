@@ -218,6 +218,13 @@ ffi::Error run_adam(ffi::ThreadPool& pool, AdamArgs<T> a, const In* w, In g, In 
   a.models = check.extent<T>("step", step, 2, 0);
   const auto all = static_cast<std::int64_t>(out->element_count());
   check.between("step", a.models, 1, std::max<std::int64_t>(all, 1));
+  // The models are those of one or several leading axes.
+  std::int64_t leading = 1;
+  for (std::int64_t extent : out->dimensions())
+    if (leading < a.models) leading *= extent;
+  check.require(leading == a.models, "step", [&] {
+    return "of as many models as 'out' leads with, got " + std::to_string(a.models);
+  });
   if (!check.ok()) return check.error();
   a.n = all / a.models;
   a.step = check.elements<T>("step", step, 3 * a.models);

@@ -29,6 +29,10 @@ NETWORKS = [
     ((1, 1), 5, 3, None, True),
     ((4, 3, 2, 6, 1), 3, 256, None, True),
     ((2, 8, 1), 9, 1030, "silu", True),
+    # More than one vector of outputs, in strips of one and two vectors, whole and in part.
+    ((2, 17, 32, 1), 9, 1300, "silu", True),
+    ((3, 64, 33, 18), 5, 700, None, True),
+    ((2, 40, 20, 40, 2), 3, 257, "silu", False),
 ]
 
 
@@ -104,6 +108,8 @@ def test_other_networks_have_no_such_call():
     assert not fused(build(residual=jnp.tanh))
     assert not fused(build(init="lecun-normalized"))
     assert not fused(build(grid=100))
+    assert fused(KAN((2, 32, 64, 1), grid=20, key=jax.random.key(0)))
+    assert not fused(KAN((2, 65, 1), key=jax.random.key(0)))
 
 
 def test_layers_that_compute_something_else_are_called():
@@ -148,9 +154,10 @@ def test_derivatives_in_data_and_second_derivatives():
 
 
 @pytest.mark.optimized
-def test_bits_do_not_depend_on_the_batch_or_the_slot():
+@pytest.mark.parametrize("widths", [(2, 8, 8, 1), (2, 32, 24, 1)])
+def test_bits_do_not_depend_on_the_batch_or_the_slot(widths):
     """One model alone is cut into chunks of samples, sixteen are not."""
-    widths, n = (2, 8, 8, 1), 2500
+    n = 2500
     arrays = data(widths, n, "float32")
     models = [network(widths, 5, "silu", True, "float32", seed) for seed in range(16)]
     alone = [jax.jit(jax.value_and_grad(loss))(model, arrays) for model in models[:3]]
@@ -166,8 +173,8 @@ def test_bits_do_not_depend_on_the_batch_or_the_slot():
 
 @pytest.mark.parametrize("name", ["x", "y", "weight"])
 @pytest.mark.parametrize("row", [0, 255, 1500])
-def test_a_nan_reaches_loss_and_gradients(name, row):
-    widths = (2, 8, 1)
+@pytest.mark.parametrize("widths", [(2, 8, 1), (2, 32, 1)])
+def test_a_nan_reaches_loss_and_gradients(name, row, widths):
     model, arrays = network(widths, 5, "silu", True, "float32"), data(widths, 1501, "float32")
     arrays[name] = arrays[name].at[row].set(jnp.nan)
     value, gradient = jax.value_and_grad(loss)(model, arrays)

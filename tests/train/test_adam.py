@@ -54,6 +54,41 @@ def test_updates_are_those_of_optax(dtype, rate, options):
             assert np.abs(got[name] - params[name]).max() > 1e-3
 
 
+def applied(optimizer, params, steps=4):
+    @jax.jit
+    def run(params):
+        state = optimizer.init(params)
+        for step in range(steps):
+            params, state = optimizer.apply(gradients(params, step), state, params)
+        return params, state
+
+    return run(params)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_weights_are_updated_in_one_pass_as_by_optax(dtype):
+    with jax.enable_x64(dtype is np.float64):
+        params, options = weights(dtype), {"b1": 0.8, "eps": 1e-3, "eps_root": 1e-4}
+        before = jax.tree.map(np.asarray, params)
+        got, state = applied(adam(1e-2, **options), params)
+        wanted = trajectory(optax.adam(1e-2, **options), params)
+        tolerance = 20 * np.finfo(dtype).eps
+        for name in params:
+            np.testing.assert_allclose(got[name], wanted[name], rtol=tolerance, atol=tolerance)
+            assert np.abs(got[name] - before[name]).max() > 1e-3
+            np.testing.assert_array_equal(params[name], before[name])  # not the caller's arrays
+        assert state.count == 4
+
+
+def test_one_pass_over_a_batch_has_the_bits_of_its_models():
+    params = weights()
+    batch = jax.tree.map(lambda w: jnp.stack([w, 2 * w, -w, w + 1]).reshape(2, 2, *w.shape), params)
+    together, _ = jax.vmap(jax.vmap(lambda p: applied(adam(1e-2), p)))(batch)
+    for i, j in ((0, 1), (1, 0)):
+        alone, _ = applied(adam(1e-2), {name: leaf[i, j] for name, leaf in batch.items()})
+        np.testing.assert_array_equal(alone["large"], together["large"][i, j])
+
+
 def test_a_batch_of_models_has_the_bits_of_its_models():
     params = weights()
     batch = jax.tree.map(lambda w: jnp.stack([w, 2 * w, -w]), params)
