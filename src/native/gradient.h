@@ -226,9 +226,9 @@ struct Gradient : Jet<T, L, K, D, S> {
         add_input_gradient(points(tables, cells + B, f), run, count, packed + f * size, q,
                            dx + f * C * B, tile.output > 0);
       for (int c = 0; c < C; ++c)
-        store_columns<T, kGroup>(
-            dx + c * B, C * B, count, features,
-            args.dx + ((model * C + c) * n + start) * args.n_in + tile.feature, args.n_in);
+        store_columns<T, kGroup>(dx + c * B, C * B, count, features,
+                                 args.dx + ((model * C + c) * n + start) * args.n_in + tile.feature,
+                                 args.n_in);
     }
     if (want_w) store_gradients<T, L>(args, model, tile, degree, dw);
   }

@@ -418,7 +418,7 @@ def test_a_legend_is_not_wider_than_its_figure(parts):
     figure = figures.draw_group_curves(groups)
     figure.draw_without_rendering()
     box = figure.legends[0].get_window_extent()
-    assert 0 <= box.x0
+    assert box.x0 >= 0
     assert box.x1 <= figure.bbox.x1
 
 

@@ -88,7 +88,7 @@ def draw_exponents(grid: ExponentGrid) -> Figure:
             rows,
             columns,
             sharex=True,
-            sharey=True,
+            sharey="row",  # spectra of different β may be dozens of decades apart
             squeeze=False,
             gridspec_kw={
                 "left": 0.68 / width,
