@@ -12,7 +12,7 @@ from kandle import analysis
 from kandle._errors import UserError
 from kandle.paper import FIGURES
 from kandle.paper._design import CURVE_SCHEMES, LARGE, POWER_LAW, SMALL
-from kandle.paper._figures import SEARCHES
+from kandle.paper._figures import SEARCHES, figure
 from kandle.paper._references import function_surfaces, pde_solutions
 from kandle.problems import FUNCTIONS, PDES
 from kandle.report import _names, figures
@@ -389,6 +389,16 @@ def test_panels_of_curves_have_their_own_scale_unless_it_is_shared(parts):
     assert small.get_ylim()[1] < 100 < large.get_ylim()[1]
     small, _, large, *_ = figures.draw_curves(grid, shared_scale=True).axes
     assert small.get_ylim() == large.get_ylim()
+
+
+def test_spectra_over_the_exponents_have_a_logarithmic_scale_per_row(store):
+    drawn = figure("figN7", store)
+    rows = {}
+    for ax in drawn.axes:
+        assert ax.get_yscale() == ax.get_xscale() == "log"
+        rows.setdefault(ax.get_subplotspec().rowspan.start, set()).add(ax.get_ylim())
+    assert len(rows) > 1
+    assert all(len(limits) == 1 for limits in rows.values())
 
 
 def test_values_with_settings_are_called_by_what_tells_them_apart(parts):

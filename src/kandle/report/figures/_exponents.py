@@ -100,13 +100,14 @@ def draw_exponents(grid: ExponentGrid) -> Figure:
             },
         )
         axes[0][0].set_xscale("log")
-        axes[0][0].set_yscale("log")
         decades(axes[0][0].xaxis, 3)
-        decades(axes[0][0].yaxis, 4)
-        for i, beta in enumerate(reversed(grid.betas)):
-            for j, alpha in enumerate(grid.alphas):
-                draw_panel(axes[i][j], grid.panels[alpha, beta], 0.8)
-        leave_out_zeros(axes[0][0], tuple(grid.panels.values()))
+        for row, beta in zip(axes, reversed(grid.betas), strict=True):
+            row[0].set_yscale("log")
+            decades(row[0].yaxis, 4)
+            panels = tuple(grid.panels[alpha, beta] for alpha in grid.alphas)
+            for ax, panel in zip(row, panels, strict=True):
+                draw_panel(ax, panel, 0.8)
+            leave_out_zeros(row[0], panels)
         for ax, alpha in zip(axes[-1], grid.alphas, strict=False):
             ax.set_xlabel(f"α = {alpha:g}")
         for row, beta in zip(axes, reversed(grid.betas), strict=False):
