@@ -1,7 +1,6 @@
 """The network: layers one after the other."""
 
 import dataclasses
-import functools
 import itertools
 import math
 import numbers
@@ -29,6 +28,7 @@ from kandle.nn._derivatives import (
     second_order,
 )
 from kandle.nn._edges import LayerEdges, edges
+from kandle.nn._evaluate import evaluate
 from kandle.nn._layer import KANLayer, blocks
 from kandle.nn._prune import Pruned, prune
 from kandle.nn._refine import outside, refine, widen
@@ -164,7 +164,7 @@ class KAN(eqx.Module):
         A normalized network treats all points in x as one batch, unless it is frozen.
         """
         backends = tuple(kernels.check_backend(l.backend, l.basis) for l in self.layers)
-        return _evaluate(self.layers, self._points(x), backends)
+        return evaluate(self.layers, self._points(x), backends)
 
     def derivatives(
         self,
@@ -367,19 +367,6 @@ class KAN(eqx.Module):
         if x.ndim == 0 or x.shape[-1] != n_in:
             raise must("'x' of KAN", f"an array whose last axis has {n_in} components", x.shape)
         return x
-
-
-# One compiled program for all layers: a call outside of `jit` is dispatched once, not several times
-# per layer. The backends are part of the key, because a layer's own may be None.
-@functools.partial(jax.jit, static_argnums=2, inline=True)
-def _evaluate(
-    layers: tuple[KANLayer, ...], x: Float[Array, "... n_in"], backends: tuple[str, ...]
-) -> Float[Array, "... n_out"]:
-    del backends
-    rows = x.reshape(-1, x.shape[-1])
-    for layer in layers:
-        rows = layer(rows)
-    return rows.reshape(*x.shape[:-1], rows.shape[-1])  # -1 is undefined for no rows
 
 
 def _check_widths(widths: Any) -> tuple[int, ...]:
