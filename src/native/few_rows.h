@@ -23,11 +23,11 @@ struct FewPoint {
   const std::int32_t* cells;
 };
 
-// The outputs of up to `Most` points, y[s][o], with the operations of packed weights in their
-// order: the same bits.
-template <class T, int L, int Most>
+// The outputs of `Count` points, y[s][o], with the operations of packed weights in their order: the
+// same bits.
+template <class T, int L, int Count>
 void evaluate_few(const JetArgs<T>& args, std::int64_t model, Range outputs,
-                  const FewPoint<T>* points, std::int64_t count, T* y, std::int64_t y_pitch) {
+                  const FewPoint<T>* points, T* y, std::int64_t y_pitch) {
   using S = Simd<T, L>;
   using Vec = typename S::Vec;
   constexpr int kDegree = 3;
@@ -35,18 +35,20 @@ void evaluate_few(const JetArgs<T>& args, std::int64_t model, Range outputs,
   const std::int64_t n_in = args.n_in, m = args.spline.grid + kDegree;
   const T *r = args.r.at(model), *c = args.c.at(model), *b = args.b.at(model);
   const T* bias = args.bias.at(model);
+  alignas(64) T scales[kFeatures * L], residuals[kFeatures * L];
+  if (!args.residual) std::fill_n(residuals, kFeatures * L, T(0));
   for_pieces<L>(outputs.end - outputs.begin, [&](std::int64_t from, std::int64_t width) {
     const std::int64_t o = outputs.begin + from;
-    Vec sums[Most] = {};
-    for (std::int64_t s = 0; s < count; ++s) std::memcpy(&sums[s], bias + o, width * sizeof(T));
-    alignas(64) T scales[kFeatures * L] = {}, residuals[kFeatures * L] = {};
+    Vec sums[Count] = {};
+    for (int s = 0; s < Count; ++s) std::memcpy(&sums[s], bias + o, width * sizeof(T));
     for (std::int64_t i = 0; i < n_in; i += kFeatures) {
       const std::int64_t features = std::min(kFeatures, n_in - i), edge = o * n_in + i;
       load_edges<T, L>(c + edge, n_in, width, features, scales, L);
       if (args.residual) load_edges<T, L>(r + edge, n_in, width, features, residuals, L);
       for (std::int64_t f = 0; f < features; ++f) {
         const Vec scale = S::load(scales + f * L), residual = S::load(residuals + f * L);
-        for (std::int64_t s = 0; s < count; ++s) {
+#pragma GCC unroll 4
+        for (int s = 0; s < Count; ++s) {
           const FewPoint<T>& point = points[s];
           const std::int64_t first = point.cells[i + f] - kDegree;
           const T* weights = b + (edge + f) * m + first;
@@ -66,7 +68,7 @@ void evaluate_few(const JetArgs<T>& args, std::int64_t model, Range outputs,
         }
       }
     }
-    for (std::int64_t s = 0; s < count; ++s)
+    for (int s = 0; s < Count; ++s)
       std::memcpy(y + s * y_pitch + from, &sums[s], width * sizeof(T));
   });
 }

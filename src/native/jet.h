@@ -209,6 +209,7 @@ struct Jet {
   // The same as `strip`, to the last bit, without packed weights. A point's features are tabulated
   // together, as the points of a feature are elsewhere.
   void few(std::int64_t model, Range samples, Range outputs) const {
+    if (samples.begin == samples.end) return;
     const std::int64_t n_in = args.n_in, count = samples.end - samples.begin;
     const std::int64_t pitch = round_up(n_in, kTableLanes);
     T* x = scratch<T, 3>(pitch + kFewRows * kMaxTaps * pitch);
@@ -222,7 +223,9 @@ struct Jet {
       points[s] = {table, pitch, cells + s * pitch};
     }
     T* y = args.y + (model * args.n + samples.begin) * args.n_out + outputs.begin;
-    evaluate_few<T, L, kFewRows>(args, model, outputs, points, count, y, args.n_out);
+    with_count<kFewRows>(count, [&](auto rows) {
+      evaluate_few<T, L, rows()>(args, model, outputs, points, y, args.n_out);
+    });
   }
 
   // The outputs of one tile, from all features, at some samples.
