@@ -359,11 +359,12 @@ class KAN(eqx.Module):
         return x.reshape(-1, x.shape[-1]), x.shape[:-1]  # under jax.export these may be symbols
 
     def _points(self, x: ArrayLike) -> Float[Array, "... n_in"]:
-        x = jnp.asarray(x)
-        if jnp.iscomplexobj(x):
-            raise must("'x' of KAN", "real", f"an array of {x.dtype}")
-        x = x.astype(self.dtype)
-        n_in = self.layers[0].n_in
+        dtype, n_in = self.dtype, self.layers[0].n_in
+        x = x if isinstance(x, Array) else jnp.asarray(x)  # which takes longer than the network
+        if x.dtype != dtype:
+            if jnp.iscomplexobj(x):
+                raise must("'x' of KAN", "real", f"an array of {x.dtype}")
+            x = x.astype(dtype)
         if x.ndim == 0 or x.shape[-1] != n_in:
             raise must("'x' of KAN", f"an array whose last axis has {n_in} components", x.shape)
         return x
