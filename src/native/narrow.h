@@ -56,6 +56,7 @@ struct Narrow {
   static constexpr int kOrders = 1 + (D > 0) + (S > 0);
   static constexpr int L = kLanes<T>;
   static constexpr int kCopies = 4;
+  static constexpr std::int64_t kFewRows = 4;  // that are evaluated without packing, at most
   static constexpr std::int64_t kBlock = C == 1 ? 256 : 64;
   using V = Simd<T, L>;
   using Vec = typename V::Vec;
@@ -86,6 +87,7 @@ struct Narrow {
     }
   };
 
+  static constexpr bool kHolds = KANDLE_AVX512;
 #if KANDLE_AVX512
   // The same in registers.
   template <bool Wide>
@@ -147,11 +149,69 @@ struct Narrow {
   }
 
   void forward(std::int64_t model, Range samples, Range) const {
+    if constexpr (C == 1)
+      if (samples.end - samples.begin <= kFewRows) return few(model, samples);
 #if KANDLE_AVX512
     if (n_cells <= L) return forward<Held<false>>(model, samples);
     if (n_cells <= 2 * L) return forward<Held<true>>(model, samples);
 #endif
     forward<Gathered>(model, samples);
+  }
+
+  // A few points, to the last bit as others: lanes run over the features of one, whose coefficients
+  // are computed for the cells that it is in instead of all.
+  void few(std::int64_t model, Range samples) const {
+    const std::int64_t n_in = args.n_in, m = args.spline.grid + kCubicDegree;
+    const T *b = args.b.at(model), *c = args.c.at(model), *r = args.r.at(model);
+    struct Point {
+      Tabulated<T, L, 1> at;
+      Vec v() const { return at.v; }
+      Vec half() const { return at.half; }
+      Vec sixth() const { return at.sixth; }
+      Vec residual(int order) const { return at.residual[order]; }
+    };
+    for (std::int64_t s = samples.begin; s < samples.end; ++s) {
+      const T* row = args.x.at(model) + s * n_in;
+      T sum = args.bias.at(model)[0];
+      for (std::int64_t i = 0; i < n_in; i += L) {
+        const std::int64_t count = std::min<std::int64_t>(L, n_in - i);
+        const auto load = [&](const T* from) {
+          Vec values{};
+          std::memcpy(&values, from + i, count * sizeof(T));
+          return values;
+        };
+        const Point point{Tabulated<T, L, 1>(load(row), cell_grid, args.residual)};
+        alignas(64) T rows[kRows * L] = {};
+        for (std::int64_t l = 0; l < count; ++l) {
+          const std::int64_t first = point.at.cell[l] - kCubicDegree;
+          const std::int64_t begin = std::max<std::int64_t>(0, -first),
+                             end = std::min<std::int64_t>(kRows, m - first);
+          const T* weights = b + (i + l) * m + first;
+          for (std::int64_t t = begin; t < end; ++t) rows[kRows * l + t] = weights[t];
+        }
+        Vec w[kRows], d[kRows];
+        gather_rows<T, L>([&](int l) { return rows + kRows * l; }, w);
+        const Vec scale = load(c);
+        for (int t = 0; t < kRows; ++t) w[t] = scale * w[t];
+        // Rounded as the packed ones are: sums in registers begin with a product, others with zero.
+        const auto combine = [&](auto held) {
+          for (int q = 0; q < kRows; ++q) {
+            Vec sum{};
+            if constexpr (held()) sum = T(kCubic[0][q]) * w[0];
+            for (int t = held(); t < kRows; ++t) sum += T(kCubic[t][q]) * w[t];
+            d[q] = sum;
+          }
+        };
+        if (kHolds && n_cells <= 2 * L) {
+          combine(std::true_type{});
+        } else {
+          combine(std::false_type{});
+        }
+        const Vec phi = polynomial<0>(d, args.residual ? load(r) : Vec{}, point);
+        for (std::int64_t l = 0; l < count; ++l) sum += phi[l];
+      }
+      args.y[model * args.n + s] = sum;
+    }
   }
 
   template <class Coefficients>

@@ -1,12 +1,38 @@
 """The value of a network at rows of inputs."""
 
 import functools
+from typing import Any
 
 import jax
-from jaxtyping import Array, Float
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float
 
+from kandle._errors import must
 from kandle.kernels import _network
 from kandle.nn._layer import KANLayer
+
+
+# Not methods of the network: looking up a method of an Equinox module takes longer than evaluating
+# a small network.
+def points(layers: tuple[KANLayer, ...], x: ArrayLike) -> Float[Array, "... n_in"]:
+    """Inputs of a network as an array of its type, or an error that says what they must be."""
+    dtype, n_in = layers[0].b.dtype, layers[0].n_in
+    x = x if isinstance(x, Array) else jnp.asarray(x)  # which takes time even of an array
+    if x.dtype != dtype:
+        if jnp.iscomplexobj(x):
+            raise must("'x' of KAN", "real", f"an array of {x.dtype}")
+        x = x.astype(dtype)
+    if x.ndim == 0 or x.shape[-1] != n_in:
+        raise must("'x' of KAN", f"an array whose last axis has {n_in} components", x.shape)
+    return x
+
+
+def flat_rows(
+    layers: tuple[KANLayer, ...], x: ArrayLike
+) -> tuple[Float[Array, "N n_in"], tuple[Any, ...]]:
+    """The same as rows, and the leading axes that they had."""
+    x = points(layers, x)
+    return x.reshape(-1, x.shape[-1]), x.shape[:-1]  # under jax.export these may be symbols
 
 
 # One compiled program for all layers: a call outside of `jit` is dispatched once, not several times

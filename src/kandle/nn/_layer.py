@@ -21,8 +21,7 @@ BLOCK = 8192
 EPSILON = 1e-5
 
 
-def _static(**options: Any) -> Any:
-    return dataclasses.field(kw_only=True, metadata={"static": True}, **options)
+_STATIC = {"static": True}
 
 
 # Not an Equinox module: a call of a jitted function flattens every layer of its arguments, which
@@ -55,10 +54,10 @@ class KANLayer:
     bias: Float[Array, " n_out"] | None
     mean: Float[Array, "n_in n_basis"] | None = None
     variance: Float[Array, "n_in n_basis"] | None = None
-    basis: Basis = _static()
-    residual: Callable[[Array], Array] | None = _static()
-    normalized: bool = _static(default=False)
-    backend: str | None = _static(default=None)
+    basis: Basis = dataclasses.field(kw_only=True, metadata=_STATIC)
+    residual: Callable[[Array], Array] | None = dataclasses.field(kw_only=True, metadata=_STATIC)
+    normalized: bool = dataclasses.field(default=False, kw_only=True, metadata=_STATIC)
+    backend: str | None = dataclasses.field(default=None, kw_only=True, metadata=_STATIC)
 
     # Layers are rebuilt from whatever JAX has in place of arrays: type checkers that check every
     # call must leave the constructor alone.
