@@ -16,6 +16,25 @@
 namespace kandle {
 namespace KANDLE_ISA {
 
+// The cardinal splines of all degrees: piece[k][s][p] is the coefficient of u^p, u = x - s, of the
+// one of degree k on [s, s+1], from B_q(x) = (x B_{q-1}(x) + (q + 1 - x) B_{q-1}(x - 1)) / q.
+struct CardinalSplines {
+  double piece[kMaxDegree + 1][kMaxDegree + 1][kMaxDegree + 1] = {};
+
+  constexpr CardinalSplines() {
+    piece[0][0][0] = 1.0;
+    for (int q = 1; q <= kMaxDegree; ++q)
+      for (int s = 0; s <= q; ++s)
+        for (int p = 0; p < q; ++p) {
+          const double left = s < q ? piece[q - 1][s][p] : 0.0;
+          const double right = s > 0 ? piece[q - 1][s - 1][p] : 0.0;
+          piece[q][s][p] += (s * left + (q + 1 - s) * right) / q;
+          piece[q][s][p + 1] += (left - right) / q;
+        }
+  }
+};
+inline constexpr CardinalSplines kCardinalSplines;
+
 // taps[t][p]: coefficient of u^p of the t-th active function, differentiated `order` times in x.
 template <class T>
 struct TapTable {
@@ -23,25 +42,14 @@ struct TapTable {
 
   TapTable(const Spline& spline, int order) : taps{} {
     const int k = spline.degree;
-    // piece[s][p]: the cardinal spline of the current degree on [s, s+1], in powers of u = x - s,
-    // from B_q(x) = (x B_{q-1}(x) + (q + 1 - x) B_{q-1}(x - 1)) / q.
-    double piece[kMaxDegree + 1][kMaxDegree + 1] = {{1.0}};
-    for (int q = 1; q <= k; ++q) {
-      double next[kMaxDegree + 1][kMaxDegree + 1] = {};
-      for (int s = 0; s <= q; ++s)
-        for (int p = 0; p < q; ++p) {
-          const double left = s < q ? piece[s][p] : 0.0, right = s > 0 ? piece[s - 1][p] : 0.0;
-          next[s][p] += (s * left + (q + 1 - s) * right) / q;
-          next[s][p + 1] += (left - right) / q;
-        }
-      std::memcpy(piece, next, sizeof piece);
-    }
-    const double scale = std::pow(spline.grid / (spline.hi - spline.lo), order);
+    double scale = 1.0;
+    for (int j = 0; j < order; ++j) scale *= spline.grid / (spline.hi - spline.lo);
     for (int t = 0; t <= k; ++t)
       for (int p = 0; p + order <= k; ++p) {
         double falling = 1.0;
         for (int j = 0; j < order; ++j) falling *= p + order - j;
-        taps[t][p] = static_cast<T>(piece[k - t][p + order] * falling * scale);
+        taps[t][p] =
+            static_cast<T>(kCardinalSplines.piece[k][k - t][p + order] * falling * scale);
       }
   }
 };

@@ -26,8 +26,9 @@ struct Gradient : Jet<T, L, K, D, S> {
 
   explicit Gradient(const JetArgs<T>& a) : Base(a) {
     const double scale = a.spline.grid / (a.spline.hi - a.spline.lo);
-    for (int t = 0; t < 4; ++t)
-      for (int q = 0; q < 4; ++q) centre[t][q] = static_cast<T>(kCubic[t][q] * std::pow(scale, q));
+    double power = 1.0;
+    for (int q = 0; q < 4; ++q, power *= scale)
+      for (int t = 0; t < 4; ++t) centre[t][q] = static_cast<T>(kCubic[t][q] * power);
   }
 
   struct Run {

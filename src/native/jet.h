@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "basis.h"
+#include "few_rows.h"
 #include "scratch.h"
 #include "sort.h"
 #include "weights.h"
@@ -28,6 +29,7 @@ struct Jet {
   static constexpr std::int64_t kForwardBlock = C == 1 ? 128 : 32;
   // Outputs of a tile from which on sorting the samples by cell pays.
   static constexpr std::int64_t kSortedOutputs = 128;
+  static constexpr int kFewRows = 4;  // that are evaluated without packing, at most
   // Samples that share one packing of the weights, and bytes of packed weights.
   static constexpr std::int64_t kStrip = 2048 / C, kTileBytes = std::int64_t{1} << 19;
   using Out = Simd<T, L>;
@@ -194,9 +196,36 @@ struct Jet {
   }
 
   void forward(std::int64_t model, Range samples, Range outputs) const {
+    if constexpr (K == 3 && C == 1)
+      if (samples.end - samples.begin <= few_rows()) return few(model, samples, outputs);
     for (std::int64_t start = samples.begin; start < samples.end; start += kStrip)
       for (std::int64_t o = outputs.begin; o < outputs.end; o += width)
         strip(model, {start, std::min(start + kStrip, samples.end)}, o, outputs.end);
+  }
+
+  // Samples for which packing the weights does not pay: fewer than one for eight of their rows.
+  std::int64_t few_rows() const { return std::min<std::int64_t>(rows / 8, kFewRows); }
+
+  // The same as `strip`, to the last bit, without packed weights. A point's features are tabulated
+  // together, as the points of a feature are elsewhere.
+  void few(std::int64_t model, Range samples, Range outputs) const {
+    if (samples.begin == samples.end) return;
+    const std::int64_t n_in = args.n_in, count = samples.end - samples.begin;
+    const std::int64_t pitch = round_up(n_in, kTableLanes);
+    T* x = scratch<T, 3>(pitch + kFewRows * kMaxTaps * pitch);
+    std::int32_t* cells = scratch<std::int32_t, 4>(kFewRows * pitch);
+    FewPoint<T> points[kFewRows];
+    for (std::int64_t s = 0; s < count; ++s) {
+      const T* row = args.x.at(model) + (samples.begin + s) * n_in;
+      std::fill(std::copy_n(row, n_in, x), x + pitch, T(0));
+      T* table = x + pitch + s * kMaxTaps * pitch;
+      tabulate<false>(x, pitch, pitch, table, nullptr, cells + s * pitch);
+      points[s] = {table, pitch, cells + s * pitch};
+    }
+    T* y = args.y + (model * args.n + samples.begin) * args.n_out + outputs.begin;
+    with_count<kFewRows>(count, [&](auto rows) {
+      evaluate_few<T, L, rows()>(args, model, outputs, points, y, args.n_out);
+    });
   }
 
   // The outputs of one tile, from all features, at some samples.

@@ -9,78 +9,13 @@
 #include <algorithm>
 
 #include "lookup.h"
+#include "quarters.h"
 #include "scratch.h"
 #include "taylor.h"
 #include "weights.h"
 
 namespace kandle {
 namespace KANDLE_ISA {
-
-namespace detail {
-
-// Element i of the result is element (i mod 4) of `pattern`, in the quarter that i is in; 4 and
-// more stand for elements of the second vector.
-template <class T, int L, int P0, int P1, int P2, int P3, int... I>
-inline typename Simd<T, L>::Vec shuffle_quarters(typename Simd<T, L>::Vec a,
-                                                 typename Simd<T, L>::Vec b,
-                                                 std::integer_sequence<int, I...>) {
-  constexpr int pattern[4] = {P0, P1, P2, P3};
-  return __builtin_shufflevector(
-      a, b, (I / 4 * 4 + pattern[I % 4] % 4 + (pattern[I % 4] < 4 ? 0 : L))...);
-}
-
-// Turns the squares of four that four vectors consist of.
-template <class T, int L>
-inline void turn_quarters(typename Simd<T, L>::Vec* v) {
-  constexpr auto lanes = std::make_integer_sequence<int, L>{};
-  const auto t0 = shuffle_quarters<T, L, 0, 4, 1, 5>(v[0], v[1], lanes);
-  const auto t1 = shuffle_quarters<T, L, 2, 6, 3, 7>(v[0], v[1], lanes);
-  const auto t2 = shuffle_quarters<T, L, 0, 4, 1, 5>(v[2], v[3], lanes);
-  const auto t3 = shuffle_quarters<T, L, 2, 6, 3, 7>(v[2], v[3], lanes);
-  v[0] = shuffle_quarters<T, L, 0, 1, 4, 5>(t0, t2, lanes);
-  v[1] = shuffle_quarters<T, L, 2, 3, 6, 7>(t0, t2, lanes);
-  v[2] = shuffle_quarters<T, L, 0, 1, 4, 5>(t1, t3, lanes);
-  v[3] = shuffle_quarters<T, L, 2, 3, 6, 7>(t1, t3, lanes);
-}
-
-// Rows 0, 4, 8, .. of four numbers each as one vector.
-template <class T, int L, int... I>
-inline typename Simd<T, L>::Vec join(typename Simd<T, L / 2>::Vec a, typename Simd<T, L / 2>::Vec b,
-                                     std::integer_sequence<int, I...>) {
-  return __builtin_shufflevector(a, b, I...);
-}
-
-template <class T, int L>
-inline typename Simd<T, L>::Vec every_fourth_row(const T* base, const std::int32_t* cells) {
-  if constexpr (L == 4) {
-    return Simd<T, 4>::load(base + 4 * static_cast<std::int64_t>(cells[0]));
-  } else {
-    return join<T, L>(every_fourth_row<T, L / 2>(base, cells),
-                      every_fourth_row<T, L / 2>(base, cells + L / 2),
-                      std::make_integer_sequence<int, L>{});
-  }
-}
-
-template <class T, int L, int Quarter>
-inline typename Simd<T, 4>::Vec quarter(typename Simd<T, L>::Vec v) {
-  constexpr int first = 4 * Quarter;
-  return __builtin_shufflevector(v, v, first, first + 1, first + 2, first + 3);
-}
-
-}  // namespace detail
-
-// A 4 x L transpose: lane l of out[t] is rows[l][t].
-template <class T, int L>
-KANDLE_INLINE void gather_rows(const T* base, const std::int32_t* cells,
-                               typename Simd<T, L>::Vec* out) {
-  if constexpr (L >= 4) {
-    for (int j = 0; j < 4; ++j) out[j] = detail::every_fourth_row<T, L>(base, cells + j);
-    detail::turn_quarters<T, L>(out);
-  } else {
-    for (int l = 0; l < L; ++l)
-      for (int t = 0; t < 4; ++t) out[t][l] = base[4 * static_cast<std::int64_t>(cells[l]) + t];
-  }
-}
 
 // Turns four vectors so that the four numbers in[0 .. 3] of one lane follow each other: those of
 // lane l begin at out[turned_place(l)].
@@ -121,6 +56,7 @@ struct Narrow {
   static constexpr int kOrders = 1 + (D > 0) + (S > 0);
   static constexpr int L = kLanes<T>;
   static constexpr int kCopies = 4;
+  static constexpr std::int64_t kFewRows = 4;  // that are evaluated without packing, at most
   static constexpr std::int64_t kBlock = C == 1 ? 256 : 64;
   using V = Simd<T, L>;
   using Vec = typename V::Vec;
@@ -139,7 +75,7 @@ struct Narrow {
     void at(typename V::Index cell, Vec* d) const {
       std::int32_t cells[L];
       std::memcpy(cells, &cell, sizeof cells);
-      gather_rows<T, L>(rows, cells, d);
+      gather_rows<T, L>([&](int l) { return rows + 4 * static_cast<std::int64_t>(cells[l]); }, d);
     }
 
     static std::int64_t packed_size(std::int64_t n_cells) { return kRows * n_cells; }
@@ -151,6 +87,7 @@ struct Narrow {
     }
   };
 
+  static constexpr bool kHolds = KANDLE_AVX512;
 #if KANDLE_AVX512
   // The same in registers.
   template <bool Wide>
@@ -212,11 +149,69 @@ struct Narrow {
   }
 
   void forward(std::int64_t model, Range samples, Range) const {
+    if constexpr (C == 1)
+      if (samples.end - samples.begin <= kFewRows) return few(model, samples);
 #if KANDLE_AVX512
     if (n_cells <= L) return forward<Held<false>>(model, samples);
     if (n_cells <= 2 * L) return forward<Held<true>>(model, samples);
 #endif
     forward<Gathered>(model, samples);
+  }
+
+  // A few points, to the last bit as others: lanes run over the features of one, whose coefficients
+  // are computed for the cells that it is in instead of all.
+  void few(std::int64_t model, Range samples) const {
+    const std::int64_t n_in = args.n_in, m = args.spline.grid + kCubicDegree;
+    const T *b = args.b.at(model), *c = args.c.at(model), *r = args.r.at(model);
+    struct Point {
+      Tabulated<T, L, 1> at;
+      Vec v() const { return at.v; }
+      Vec half() const { return at.half; }
+      Vec sixth() const { return at.sixth; }
+      Vec residual(int order) const { return at.residual[order]; }
+    };
+    for (std::int64_t s = samples.begin; s < samples.end; ++s) {
+      const T* row = args.x.at(model) + s * n_in;
+      T sum = args.bias.at(model)[0];
+      for (std::int64_t i = 0; i < n_in; i += L) {
+        const std::int64_t count = std::min<std::int64_t>(L, n_in - i);
+        const auto load = [&](const T* from) {
+          Vec values{};
+          std::memcpy(&values, from + i, count * sizeof(T));
+          return values;
+        };
+        const Point point{Tabulated<T, L, 1>(load(row), cell_grid, args.residual)};
+        alignas(64) T rows[kRows * L] = {};
+        for (std::int64_t l = 0; l < count; ++l) {
+          const std::int64_t first = point.at.cell[l] - kCubicDegree;
+          const std::int64_t begin = std::max<std::int64_t>(0, -first),
+                             end = std::min<std::int64_t>(kRows, m - first);
+          const T* weights = b + (i + l) * m + first;
+          for (std::int64_t t = begin; t < end; ++t) rows[kRows * l + t] = weights[t];
+        }
+        Vec w[kRows], d[kRows];
+        gather_rows<T, L>([&](int l) { return rows + kRows * l; }, w);
+        const Vec scale = load(c);
+        for (int t = 0; t < kRows; ++t) w[t] = scale * w[t];
+        // Rounded as the packed ones are: sums in registers begin with a product, others with zero.
+        const auto combine = [&](auto held) {
+          for (int q = 0; q < kRows; ++q) {
+            Vec sum{};
+            if constexpr (held()) sum = T(kCubic[0][q]) * w[0];
+            for (int t = held(); t < kRows; ++t) sum += T(kCubic[t][q]) * w[t];
+            d[q] = sum;
+          }
+        };
+        if (kHolds && n_cells <= 2 * L) {
+          combine(std::true_type{});
+        } else {
+          combine(std::false_type{});
+        }
+        const Vec phi = polynomial<0>(d, args.residual ? load(r) : Vec{}, point);
+        for (std::int64_t l = 0; l < count; ++l) sum += phi[l];
+      }
+      args.y[model * args.n + s] = sum;
+    }
   }
 
   template <class Coefficients>

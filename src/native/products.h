@@ -19,14 +19,6 @@ struct Split {
   std::int64_t count(std::int64_t part) const { return begin(part + 1) - begin(part); }
 };
 
-// Calls visit with `count`, 1 .. Most, as a compile-time constant.
-template <int Most, class Visit>
-[[gnu::always_inline]] inline void with_count(std::int64_t count, const Visit& visit) {
-  if constexpr (Most > 1)
-    if (count != Most) return with_count<Most - 1>(count, visit);
-  visit(std::integral_constant<int, Most>{});
-}
-
 // Calls visit(from, vectors) with 1 or Most vectors, a compile-time constant, until all are done.
 template <int Most, class Visit>
 [[gnu::always_inline]] inline void for_vectors(std::int64_t vectors, const Visit& visit) {

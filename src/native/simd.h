@@ -331,5 +331,13 @@ KANDLE_INLINE typename Simd<T, L>::Vec lane_sums(const T* rows) {
   return q[0];
 }
 
+// Calls visit with `count`, 1 .. Most, as a compile-time constant.
+template <int Most, class Visit>
+[[gnu::always_inline]] inline void with_count(std::int64_t count, const Visit& visit) {
+  if constexpr (Most > 1)
+    if (count != Most) return with_count<Most - 1>(count, visit);
+  visit(std::integral_constant<int, Most>{});
+}
+
 }  // namespace KANDLE_ISA
 }  // namespace kandle

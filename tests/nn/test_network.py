@@ -1,5 +1,6 @@
 """The layer and the network: values, shapes, derivatives, statistics, bad input."""
 
+import dataclasses
 import functools
 
 import equinox as eqx
@@ -343,3 +344,37 @@ def test_weights_have_jaxs_default_precision_unless_a_dtype_is_given():
     assert network(dtype=jnp.float32).dtype == np.float32
     with enable_x64(False):
         assert network(dtype=None).dtype == np.float32
+
+
+def test_layers_are_pytrees_that_inherit():
+    """A class that inherits is rebuilt without its constructor, and keeps fields of its own."""
+
+    class Scaled(KANLayer):
+        factor: jax.Array = 1.0
+        label: str = dataclasses.field(default="", kw_only=True, metadata={"static": True})
+
+        def __init__(self, layer, factor):
+            for field in dataclasses.fields(layer):
+                object.__setattr__(self, field.name, getattr(layer, field.name))
+            object.__setattr__(self, "factor", factor)
+            object.__setattr__(self, "label", "scaled")
+
+        def __call__(self, x):
+            return self.factor * super().__call__(x)
+
+    model = KAN([2, 3, 1], key=jax.random.key(0))
+    layer, x = model.layers[0], jnp.full((4, 2), 0.3)
+    paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(model)]
+    assert paths[:5] == [f".layers[0].{n}" for n in ("r", "c", "b", "bias")] + [".layers[1].r"]
+    assert layer == jax.tree.map(jnp.copy, layer)
+    assert layer != jax.tree.map(lambda leaf: leaf + 1, layer)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(layer)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        layer.r = layer.c
+    assert "[3,2,8]" in repr(layer)
+    scaled = Scaled(layer, jnp.array(3.0))
+    doubled = jax.tree.map(lambda leaf: 2 * leaf, scaled)
+    assert type(doubled) is Scaled
+    assert (doubled.label, float(doubled.factor)) == ("scaled", 6.0)
+    np.testing.assert_allclose(jax.jit(lambda l, x: l(x))(scaled, x), 3 * layer(x), rtol=1e-6)

@@ -35,6 +35,7 @@ _HANDLERS = (
     "global_backward_w",
     "global_backward_xw",
     "fit",
+    "network",
 )
 
 

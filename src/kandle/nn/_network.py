@@ -1,7 +1,6 @@
 """The network: layers one after the other."""
 
 import dataclasses
-import functools
 import itertools
 import math
 import numbers
@@ -29,6 +28,7 @@ from kandle.nn._derivatives import (
     second_order,
 )
 from kandle.nn._edges import LayerEdges, edges
+from kandle.nn._evaluate import evaluate, flat_rows, points
 from kandle.nn._layer import KANLayer, blocks
 from kandle.nn._prune import Pruned, prune
 from kandle.nn._refine import outside, refine, widen
@@ -164,7 +164,7 @@ class KAN(eqx.Module):
         A normalized network treats all points in x as one batch, unless it is frozen.
         """
         backends = tuple(kernels.check_backend(l.backend, l.basis) for l in self.layers)
-        return _evaluate(self.layers, self._points(x), backends)
+        return evaluate(self.layers, points(self.layers, x), backends)
 
     def derivatives(
         self,
@@ -184,7 +184,7 @@ class KAN(eqx.Module):
             further: other derivatives, each as a tuple of input dimensions: (0, 1) is the mixed
                 ∂²/∂x_0∂x_1, and (1, 1, 1) is ∂³/∂x_1³.
         """
-        rows, leading = self._rows(x)
+        rows, leading = flat_rows(self.layers, x)
         n_in = self.widths[0]
         first = check_dimensions("first", first, n_in)
         second = check_dimensions("second", second, n_in)
@@ -207,7 +207,7 @@ class KAN(eqx.Module):
 
         Only LeCun-normalized networks use statistics; others are returned as they are.
         """
-        rows, _ = self._rows(x)
+        rows, _ = flat_rows(self.layers, x)
         if not any(layer.normalized for layer in self.layers):
             return self
         frozen = []
@@ -231,7 +231,7 @@ class KAN(eqx.Module):
         real = isinstance(spread, numbers.Real) and not isinstance(spread, bool)
         if not real or not 0 < float(spread) < math.inf:
             raise must("'spread' of KAN.adapt", "a positive finite number", spread)
-        rows, _ = self._rows(x)
+        rows, _ = flat_rows(self.layers, x)
         adapted = []
         for layer, after in itertools.pairwise(self.layers):
             lo, hi = after.basis.domain
@@ -274,7 +274,7 @@ class KAN(eqx.Module):
             knots: "uniform" has equal intervals, which the native kernels accelerate; "quantile"
                 has as many inputs in one interval as in another (`bases.Knots`).
         """
-        rows, _ = self._rows(x)
+        rows, _ = flat_rows(self.layers, x)
         return KAN.from_layers(regrid(self, rows, grid, knots))
 
     def refine(self, grid: int | Sequence[int]) -> "KAN":
@@ -316,13 +316,13 @@ class KAN(eqx.Module):
             >>> model.widen(jnp.array([[-1.2], [1.0]])).layers[0].basis.domain
             (-1.5, 1.0)
         """
-        rows, _ = self._rows(x)
+        rows, _ = flat_rows(self.layers, x)
         [layers] = widen([self], rows)
         return KAN.from_layers(layers)
 
     def outside(self, x: Real[ArrayLike, "... n_in"]) -> tuple[float, ...]:
         """The share of each layer's inputs that lie outside the domain of its basis, over x."""
-        rows, _ = self._rows(x)
+        rows, _ = flat_rows(self.layers, x)
         return outside(self, rows)
 
     def edges(self, x: Real[ArrayLike, "... n_in"]) -> list[LayerEdges]:
@@ -333,7 +333,7 @@ class KAN(eqx.Module):
         Args:
             x: a sample of the inputs, (..., n_in).
         """
-        return edges(self, self._rows(x)[0])
+        return edges(self, flat_rows(self.layers, x)[0])
 
     def prune(
         self,
@@ -352,34 +352,7 @@ class KAN(eqx.Module):
             threshold: remove edges with a score below this, from 0 to 1.
             keep: keep this many edges, the strongest: an integer, or a share between 0 and 1.
         """
-        return prune(self, self._rows(x)[0], threshold=threshold, keep=keep)
-
-    def _rows(self, x: ArrayLike) -> tuple[Float[Array, "N n_in"], tuple[Any, ...]]:
-        x = self._points(x)
-        return x.reshape(-1, x.shape[-1]), x.shape[:-1]  # under jax.export these may be symbols
-
-    def _points(self, x: ArrayLike) -> Float[Array, "... n_in"]:
-        x = jnp.asarray(x)
-        if jnp.iscomplexobj(x):
-            raise must("'x' of KAN", "real", f"an array of {x.dtype}")
-        x = x.astype(self.dtype)
-        n_in = self.layers[0].n_in
-        if x.ndim == 0 or x.shape[-1] != n_in:
-            raise must("'x' of KAN", f"an array whose last axis has {n_in} components", x.shape)
-        return x
-
-
-# One compiled program for all layers: a call outside of `jit` is dispatched once, not several times
-# per layer. The backends are part of the key, because a layer's own may be None.
-@functools.partial(jax.jit, static_argnums=2, inline=True)
-def _evaluate(
-    layers: tuple[KANLayer, ...], x: Float[Array, "... n_in"], backends: tuple[str, ...]
-) -> Float[Array, "... n_out"]:
-    del backends
-    rows = x.reshape(-1, x.shape[-1])
-    for layer in layers:
-        rows = layer(rows)
-    return rows.reshape(*x.shape[:-1], rows.shape[-1])  # -1 is undefined for no rows
+        return prune(self, flat_rows(self.layers, x)[0], threshold=threshold, keep=keep)
 
 
 def _check_widths(widths: Any) -> tuple[int, ...]:
