@@ -109,7 +109,7 @@ def _check_plain(model: Any) -> None:
 
 def _from_kandle(layer: KANLayer, kind: Any) -> Any:
     basis = layer.basis
-    if not isinstance(basis, BSpline | Knots):
+    if type(basis) not in (BSpline, Knots):
         return layer_from_kandle(layer)
     knots = basis.full if isinstance(basis, Knots) else basis.knots
     part = kind(
