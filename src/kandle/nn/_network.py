@@ -266,7 +266,8 @@ class KAN(eqx.Module):
         and its edge functions are fitted to the old ones by least squares on equally spaced points
         of that domain. The fit is exact where the new splines can represent the old ones; a finer
         `grid` brings it closer. Outside the new domain the edge functions differ. Inputs that are
-        all equal get a domain of width one around their value, so no grid collapses.
+        equal, or nearly so, get a wider domain around their value (`bases.BSpline.from_sample`), so
+        no grid collapses.
 
         Args:
             x: inputs that are typical for the network, (..., n_in).
