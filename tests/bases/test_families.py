@@ -127,6 +127,12 @@ def test_lowers_for_accelerators(platform, basis):
         (lambda: bases.Fourier(3, frequency=0.0), "'frequency' of Fourier must be a positive"),
         (lambda: bases.RBF(1), "'centers' of RBF must be an integer of at least 2"),
         (lambda: bases.RBF(3, width=-1.0), "'width' of RBF must be a positive"),
+        (lambda: bases.RBF(3, width="0.5"), "'width' of RBF must be a positive .* Got '0.5'"),
+        (lambda: bases.Fourier(3, frequency=True), "'frequency' of Fourier must be a positive"),
+        (lambda: bases.Fourier(3, frequency=[1.0]), "'frequency' of Fourier must be a positive"),
+        (lambda: bases.RBF(3, ("-1", "1")), "'domain' must be a pair of finite numbers"),
+        (lambda: bases.Knots([0.0, 1.0], 1, left=3), "'left' of Knots must be 1 numbers"),
+        (lambda: bases.Knots([0.0, 1.0], 1, right="a"), "'right' of Knots must be 1 numbers"),
     ],
 )
 def test_refuses(make, message):

@@ -65,7 +65,7 @@ class Knots(Basis):
         left = t[0] - steps[::-1] * h[0] if self.left is None else self.left
         right = t[-1] + steps * h[-1] if self.right is None else self.right
         for name, outer in (("left", left), ("right", right)):
-            if len(outer) != k:
+            if np.shape(outer) != (k,):
                 raise must(f"'{name}' of Knots", f"{k} numbers, one per degree", outer)
         full = check_knots([*left, *t, *right], k)
         object.__setattr__(self, "degree", k)
