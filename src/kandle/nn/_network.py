@@ -124,7 +124,8 @@ class KAN(eqx.Module):
         )
 
         if sample is not None and scheme.needs_data:
-            layers = scheme.adapt(KAN.from_layers(layers), sample).layers
+            rows = _check_sample(sample, widths[0])
+            layers = scheme.adapt(KAN.from_layers(layers), rows).layers
         self.layers = layers
 
     @classmethod
@@ -393,6 +394,17 @@ def _check_widths(widths: Any) -> tuple[int, ...]:
     if len(given) < 2 or not valid or min(given) < 1:
         raise must("'widths' of KAN", requirement, widths)
     return tuple(int(n) for n in given)
+
+
+def _check_sample(sample: Any, n_in: int) -> Float[np.ndarray, "N n_in"]:
+    requirement = f"real numbers of shape (N, {n_in})"
+    try:
+        rows = np.asarray(sample).astype(np.float64, casting="same_kind")
+    except (TypeError, ValueError):
+        raise must("'sample' of KAN", requirement, sample) from None
+    if rows.ndim < 2 or rows.shape[-1] != n_in:
+        raise must("'sample' of KAN", requirement, f"an array of shape {rows.shape}")
+    return rows.reshape(-1, n_in)
 
 
 def _check_bases(
