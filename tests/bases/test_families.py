@@ -7,7 +7,7 @@ import pytest
 from jax import export
 from numpy.polynomial import Chebyshev as NumpyChebyshev
 from numpy.polynomial import Legendre as NumpyLegendre
-from scipy.special import eval_hermitenorm
+from scipy.special import erf, eval_hermitenorm
 
 from kandle import bases
 from kandle._errors import UserError
@@ -104,6 +104,17 @@ def test_known_moments():
     np.testing.assert_allclose(fourier.moments(Uniform()), 0.5, rtol=1e-13)
     n = np.tile(np.arange(1, 4), 2)
     np.testing.assert_allclose(fourier.moments(Uniform(), 1), (n * np.pi) ** 2 / 2, rtol=1e-13)
+
+
+@pytest.mark.parametrize("width", [0.3, 1e-2, 1e-4, 1e-8])
+@pytest.mark.parametrize("centers", [2, 7])
+def test_moments_of_narrow_peaks(width, centers):
+    """∫ exp(-(x - c)²/w²) dx = (√π / 2) w erf((x - c) / w)."""
+    basis, c = bases.RBF(centers, width=width), np.linspace(-1, 1, centers)
+    integral = np.sqrt(np.pi) / 2 * width * (erf((1 - c) / width) - erf((-1 - c) / width))
+    # A point near a centre is rounded by up to 1e-16 / w of a width.
+    tolerance = 1e-13 + 1e-15 / width
+    np.testing.assert_allclose(basis.moments(Uniform()), integral / 2, rtol=tolerance)
 
 
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])

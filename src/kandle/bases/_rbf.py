@@ -53,6 +53,16 @@ class RBF(Basis):
     def n_basis(self) -> int:
         return self.centers
 
+    @property
+    def breakpoints(self) -> Float[np.ndarray, " n_breakpoints"]:
+        # The functions are smooth, but quadrature could miss peaks that are far apart and narrow.
+        lo, hi = self.domain
+        width = float(self.width)  # pyright: ignore[reportArgumentType]
+        if 32 * width * (self.centers - 1) > hi - lo:
+            return np.empty(0)
+        centers = np.linspace(lo, hi, self.centers)
+        return np.unique(np.add.outer(centers, width * np.arange(-8.0, 9.0, 4.0)))
+
     def table(self, x: Float[Any, "..."], order: int, xp: ModuleType) -> Float[Any, "n_basis ..."]:
         width = float(self.width)  # pyright: ignore[reportArgumentType]
         centers = xp.asarray(np.linspace(*self.domain, self.centers), x.dtype)
