@@ -7,7 +7,7 @@ import pytest
 from jax import export
 from numpy.polynomial import Chebyshev as NumpyChebyshev
 from numpy.polynomial import Legendre as NumpyLegendre
-from scipy.special import eval_hermitenorm
+from scipy.special import erf, eval_hermitenorm
 
 from kandle import bases
 from kandle._errors import UserError
@@ -106,6 +106,17 @@ def test_known_moments():
     np.testing.assert_allclose(fourier.moments(Uniform(), 1), (n * np.pi) ** 2 / 2, rtol=1e-13)
 
 
+@pytest.mark.parametrize("width", [0.3, 1e-2, 1e-4, 1e-8])
+@pytest.mark.parametrize("centers", [2, 7])
+def test_moments_of_narrow_peaks(width, centers):
+    """∫ exp(-(x - c)²/w²) dx = (√π / 2) w erf((x - c) / w)."""
+    basis, c = bases.RBF(centers, width=width), np.linspace(-1, 1, centers)
+    integral = np.sqrt(np.pi) / 2 * width * (erf((1 - c) / width) - erf((-1 - c) / width))
+    # A point near a centre is rounded by up to 1e-16 / w of a width.
+    tolerance = 1e-13 + 1e-15 / width
+    np.testing.assert_allclose(basis.moments(Uniform()), integral / 2, rtol=tolerance)
+
+
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
 @pytest.mark.parametrize("basis", [bases.Chebyshev(4), bases.Fourier(2), bases.RBF(3)], ids=str)
 def test_lowers_for_accelerators(platform, basis):
@@ -127,6 +138,12 @@ def test_lowers_for_accelerators(platform, basis):
         (lambda: bases.Fourier(3, frequency=0.0), "'frequency' of Fourier must be a positive"),
         (lambda: bases.RBF(1), "'centers' of RBF must be an integer of at least 2"),
         (lambda: bases.RBF(3, width=-1.0), "'width' of RBF must be a positive"),
+        (lambda: bases.RBF(3, width="0.5"), "'width' of RBF must be a positive .* Got '0.5'"),
+        (lambda: bases.Fourier(3, frequency=True), "'frequency' of Fourier must be a positive"),
+        (lambda: bases.Fourier(3, frequency=[1.0]), "'frequency' of Fourier must be a positive"),
+        (lambda: bases.RBF(3, ("-1", "1")), "'domain' must be a pair of finite numbers"),
+        (lambda: bases.Knots([0.0, 1.0], 1, left=3), "'left' of Knots must be 1 numbers"),
+        (lambda: bases.Knots([0.0, 1.0], 1, right="a"), "'right' of Knots must be 1 numbers"),
     ],
 )
 def test_refuses(make, message):

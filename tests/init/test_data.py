@@ -64,6 +64,18 @@ def test_a_sample_is_required_and_must_vary():
         DataDependent(share=1.5)
 
 
+@pytest.mark.parametrize(
+    "sample", [X[:, :1], np.ones((10, 4)), X[0], 3.0, "abc", [["a", "b"]], X + 1j], ids=np.shape
+)
+@pytest.mark.parametrize("scheme", ["data", init.Quiet(spread=0.5)], ids=str)
+def test_a_sample_of_another_shape_or_type_is_refused(sample, scheme):
+    with pytest.raises(UserError, match=r"'sample' of KAN must be real numbers of shape \(N, 2\)"):
+        KAN([2, 1], init=scheme, key=jax.random.key(0), sample=sample)
+    model = KAN([2, 1], key=jax.random.key(0))
+    with pytest.raises(UserError, match=r"sample of init='data' must be of shape \(N, 2\)"):
+        DataDependent().adapt(model, np.ones((10, 4)))
+
+
 def test_training_takes_its_inputs_as_the_sample():
     models = {}
     train(

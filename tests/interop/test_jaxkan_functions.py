@@ -99,6 +99,17 @@ def test_what_jaxkan_cannot_compute_is_refused(basis, options, message):
         kandle.jaxkan.from_kandle(model)
 
 
+@pytest.mark.parametrize("family", [bases.BSpline, bases.Chebyshev, bases.Fourier, bases.RBF])
+def test_a_basis_that_inherits_from_another_is_refused(family):
+    class Own(family):
+        def table(self, x, order, xp):
+            return 2.0 * super().table(x, order, xp)
+
+    model = KAN([2, 3], Own(4), residual=None, key=jax.random.key(0))
+    with pytest.raises(UserError, match="'model' of from_kandle must be of bases that jaxKAN has"):
+        kandle.jaxkan.from_kandle(model)
+
+
 def test_what_kandle_cannot_compute_is_refused():
     sine = JaxKAN([2, 3], "sine", {"D": 4}, seed=0)
     with pytest.raises(UserError, match="KAN of SineLayer"):

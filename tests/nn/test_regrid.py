@@ -64,6 +64,12 @@ def test_constant_and_collapsed_inputs_get_an_interval(knots, value):
     assert np.isfinite(after(x)).all()
 
 
+def test_values_that_hardly_differ_count_as_equal():
+    assert bases.BSpline.from_sample([2e-7, -2e-7]).domain == pytest.approx((-0.5, 0.5))
+    assert bases.BSpline.from_sample([1e4, 1e4 + 1e-3]).domain == pytest.approx((5e3, 1.5e4))
+    assert bases.BSpline.from_sample([0.0, 2e-6]).domain == (0.0, 2e-6)
+
+
 def test_repeated_values_leave_quantile_knots_apart():
     x = np.concatenate([np.zeros(500), [1.0, 2.0]])
     basis = bases.Knots.from_sample(x, grid=6)
@@ -81,7 +87,12 @@ def test_repeated_values_leave_quantile_knots_apart():
         (lambda: model(init="lecun-normalized").regrid(X), "cannot refit standardised"),
         (lambda: model().regrid(X, knots="random"), "Unknown knots of KAN.regrid 'random'"),
         (lambda: model().regrid(X, grid=0), "'grid' must be an integer of at least 1"),
+        (lambda: model().regrid(X[:0]), "'x' of KAN.regrid must be at least one point"),
         (lambda: bases.BSpline.from_sample([]), "'x' of from_sample must be at least one number"),
+        (lambda: bases.BSpline.from_sample(["a"]), "'x' of from_sample must be an array of real"),
+        (lambda: bases.Knots.from_sample([[1, 2], [3]]), "'x' of from_sample must be an array of"),
+        (lambda: bases.Knots.from_sample([1j]), "'x' of from_sample must be an array of real"),
+        (lambda: bases.Knots.from_sample([-1e308, 1e308]), "'x' of from_sample must be of a range"),
     ],
 )
 def test_refuses(make, message):

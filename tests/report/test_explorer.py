@@ -92,6 +92,23 @@ def test_constant_and_scheduled_runs_are_shown_apart(parts):
     assert names == ["curves-functions", "curves-functions, scheduled rate"]
 
 
+def test_each_basis_of_a_study_is_shown_with_its_label(parts):
+    rows = parts[0][parts[0]["scheme"].eq("baseline")].assign(study="mine", basis="")
+    others = [
+        rows.assign(basis=json.dumps({"name": "chebyshev", "degree": degree}), G=degree)
+        for degree in (4, 8)
+    ]
+    for degree, more in zip((4, 8), others, strict=True):
+        more["identity"] = f"chebyshev-{degree}-" + more["identity"]
+    studies = made(pd.concat([rows, *others], ignore_index=True))["studies"]
+    assert [study["name"] for study in studies] == [
+        "mine, bspline",
+        "mine, chebyshev (degree 4)",
+        "mine, chebyshev (degree 8)",
+    ]
+    assert [study["left_out"] for study in studies] == [[], [], []]
+
+
 def test_win_rates_are_the_tables(parts):
     study = made(parts[0])["studies"][0]
     expected = analysis.win_rates(analysis.representatives(parts[0]))

@@ -299,6 +299,15 @@ def test_any_study_is_compared_by_any_axis(command, tmp_path, parts):
     assert "'--by' takes a column. Got 'colour'" in wrong[2]
 
 
+def test_every_line_of_the_most_that_a_figure_shows_is_told_apart(parts):
+    runs = parts[3].runs.iloc[:12].assign(optimizer=[f"optimizer {i}" for i in range(12)])
+    groups = figures.group_by(Data(runs, parts[3].curves), "optimizer", curves=True)
+    figure = figures.draw_group_curves(groups)
+    handles = figure.legends[0].legend_handles
+    assert len(handles) == 12
+    assert len({(h.get_color(), str(h.get_linestyle())) for h in handles}) == 12
+
+
 def test_a_figure_without_data_is_an_error_and_not_an_empty_picture(command, tmp_path, parts):
     runs = parts[3].runs.assign(width=3)
     synthetic.write_store(tmp_path / "store", Data(runs, parts[3].curves))

@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import json
 import math
 import os
 import re
@@ -21,6 +22,7 @@ from kandle.paper._formulas import formula_table
 from kandle.paper._tables import feynman_table, win_table
 from kandle.problems import FEYNMAN
 from kandle.report import tables
+from kandle.report._load import restrict
 
 GRIDS = list(itertools.product((5, 10, 20), (2, 4, 8, 16, 32, 64), (1, 2, 3, 4)))
 WIN_COLUMNS = ["scheme", "metric", "problem", "percent", "wins", "of", "low", "high"]
@@ -319,6 +321,24 @@ def test_medians_of_any_study_by_any_column(command, store, parts):
         code, _, errors = command("table", *arguments)
         assert code == 2
         assert words in errors
+
+
+def test_runs_are_chosen_by_the_labels_of_their_values():
+    described = [{"name": "chebyshev", "degree": degree} for degree in (4, 8)] + [{"name": "rbf"}]
+    values = ["", *map(json.dumps, described)]
+    runs = pd.DataFrame({"basis": values, "scheme": ["glorot"] * 4, "steps": [5] * 4})
+    for where, places in [
+        ("basis=bspline", [0]),
+        ("basis=chebyshev", [1, 2]),
+        ("basis=chebyshev (degree 8)", [2]),
+        (f"basis={values[3]}", [3]),
+        ("scheme=Glorot", [0, 1, 2, 3]),
+        ("steps=5", [0, 1, 2, 3]),
+    ]:
+        assert restrict(runs, [where]).index.tolist() == places
+    known = r"Values of basis: bspline, chebyshev \(degree 4\), chebyshev \(degree 8\), rbf"
+    with pytest.raises(UserError, match=known):
+        restrict(runs, ["basis=fourier"])
 
 
 def test_runs_that_diverged_are_counted_and_left_out():

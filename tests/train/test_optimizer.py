@@ -76,6 +76,11 @@ def test_muon_orthogonalizes_the_maps_of_every_layer():
     np.testing.assert_allclose(np.abs(update[6:12]), rate, rtol=1e-3)
 
 
+def test_arguments_of_muon_are_tried_on_a_matrix():
+    with pytest.raises(UserError, match="of optimizer 'muon' do not work"):
+        Optimizer("muon", arguments={"ns_steps": "five"}).try_out()
+
+
 def test_muon_differs_from_adamw_and_learns():
     shape = Architecture(width=3, depth=1, grid=3)
     options = {"steps": 60, "curve": "all"}

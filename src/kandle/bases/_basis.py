@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import functools
+import math
 import numbers
 from types import ModuleType
 from typing import Any, ClassVar
@@ -154,6 +155,14 @@ def check_count(what: str, count: Any, least: int = 1) -> int:
     if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < least:
         raise must(what, f"an integer of at least {least}", count)
     return int(count)
+
+
+def check_positive(what: str, number: Any, requirement: str) -> float:
+    """A positive finite number as a float, or an error that names `what`."""
+    real = isinstance(number, numbers.Real) and not isinstance(number, bool)
+    if not real or not 0 < float(number) < math.inf:
+        raise must(what, requirement, number)
+    return float(number)
 
 
 @functools.lru_cache(maxsize=1024)

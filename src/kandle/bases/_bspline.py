@@ -59,8 +59,8 @@ class BSpline(Basis):
     def from_sample(cls, x: Any, grid: int = 5, degree: int = 3) -> "BSpline":
         """The uniform splines whose domain spans a sample, an array of any shape.
 
-        Values that are all equal get a domain of width one (times their size, where that is above
-        one) around them.
+        Values that are equal, or differ by at most a millionth of their size or of one, whichever
+        is larger, get a domain as wide as that size around them.
 
         Example:
             >>> BSpline.from_sample([0.0, 3.0, 1.0], grid=4).domain

@@ -11,6 +11,8 @@ def check_domain(domain: Any, intervals: int = 1) -> tuple[float, float]:
     requirement = "a pair of finite numbers (lo, hi) with lo < hi"
     try:
         lo, hi = (float(end) for end in domain)
+        if isinstance(domain, str) or any(isinstance(end, str) for end in domain):
+            raise TypeError
     except (TypeError, ValueError):
         raise must("'domain'", requirement, domain) from None
     if not (math.isfinite(lo) and math.isfinite(hi) and lo < hi and math.isfinite(hi - lo)):

@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 
 from jaxtyping import Float
 
-from kandle._errors import must
-from kandle.bases._basis import Basis, check_count
+from kandle.bases._basis import Basis, check_count, check_positive
 from kandle.bases._domain import check_domain
 
 
@@ -41,12 +40,8 @@ class Fourier(Basis):
     def __post_init__(self):
         object.__setattr__(self, "order", check_count("'order' of Fourier", self.order))
         object.__setattr__(self, "domain", check_domain(self.domain))
-        try:
-            frequency = float(self.frequency)
-        except (TypeError, ValueError):
-            frequency = 0.0
-        if not 0 < frequency < float("inf"):
-            raise must("'frequency' of Fourier", "a positive finite number", self.frequency)
+        requirement = "a positive finite number"
+        frequency = check_positive("'frequency' of Fourier", self.frequency, requirement)
         object.__setattr__(self, "frequency", frequency)
 
     @property

@@ -65,7 +65,7 @@ class Knots(Basis):
         left = t[0] - steps[::-1] * h[0] if self.left is None else self.left
         right = t[-1] + steps * h[-1] if self.right is None else self.right
         for name, outer in (("left", left), ("right", right)):
-            if len(outer) != k:
+            if np.shape(outer) != (k,):
                 raise must(f"'{name}' of Knots", f"{k} numbers, one per degree", outer)
         full = check_knots([*left, *t, *right], k)
         object.__setattr__(self, "degree", k)
@@ -80,8 +80,10 @@ class Knots(Basis):
     def from_full(cls, knots: Sequence[float] | np.ndarray, degree: int = 3) -> "Knots":
         """The B-splines on a full knot vector, with the k knots beyond either end given too.
 
-        The knots may repeat, as they do at the ends of a clamped spline. The domain reaches from
-        knot k to the k-th before the last.
+        The domain reaches from knot k to the k-th before the last. The knots may repeat, as they do
+        at the ends of a clamped spline. The functions are continuous from the right, so those of a
+        clamped spline are all zero at the upper end of the domain itself: choose a last knot above
+        the largest input.
 
         Example:
             >>> Knots.from_full([-1.5, -1.0, 0.0, 1.0, 1.5], degree=1).domain
@@ -100,7 +102,7 @@ class Knots(Basis):
         """The splines with as many values of a sample in one interval as in another.
 
         2 % of equal intervals are mixed in, so that repeated values leave the breakpoints apart.
-        Values that are all equal are treated as in `BSpline.from_sample`.
+        Equal values are treated as in `BSpline.from_sample`.
 
         Example:
             >>> Knots.from_sample([0.0, 0.1, 0.2, 10.0], grid=2).domain

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float
 
-from kandle._errors import must
-from kandle.bases._basis import Basis, check_count
+from kandle.bases._basis import Basis, check_count, check_positive
 from kandle.bases._domain import check_domain
 
 
@@ -40,13 +39,12 @@ class RBF(Basis):
     def __post_init__(self):
         centers = check_count("'centers' of RBF", self.centers, 2)
         lo, hi = check_domain(self.domain, centers)
-        try:
-            spacing = (hi - lo) / (centers - 1)
-            width = spacing / math.sqrt(2.0) if self.width is None else float(self.width)
-        except (TypeError, ValueError):
-            width = 0.0
-        if not 0 < width < math.inf:
-            raise must("'width' of RBF", "a positive finite number, or None", self.width)
+        fastkan = (hi - lo) / (centers - 1) / math.sqrt(2.0)
+        width = check_positive(
+            "'width' of RBF",
+            fastkan if self.width is None else self.width,
+            "a positive finite number, or None",
+        )
         object.__setattr__(self, "centers", centers)
         object.__setattr__(self, "domain", (lo, hi))
         object.__setattr__(self, "width", width)
@@ -54,6 +52,16 @@ class RBF(Basis):
     @property
     def n_basis(self) -> int:
         return self.centers
+
+    @property
+    def breakpoints(self) -> Float[np.ndarray, " n_breakpoints"]:
+        # The functions are smooth, but quadrature could miss peaks that are far apart and narrow.
+        lo, hi = self.domain
+        width = float(self.width)  # pyright: ignore[reportArgumentType]
+        if 32 * width * (self.centers - 1) > hi - lo:
+            return np.empty(0)
+        centers = np.linspace(lo, hi, self.centers)
+        return np.unique(np.add.outer(centers, width * np.arange(-8.0, 9.0, 4.0)))
 
     def table(self, x: Float[Any, "..."], order: int, xp: ModuleType) -> Float[Any, "n_basis ..."]:
         width = float(self.width)  # pyright: ignore[reportArgumentType]

@@ -1,10 +1,12 @@
 """Grids from data: the interval that a sample spans, never of width zero."""
 
+import math
 from typing import Any
 
 import numpy as np
 
-from kandle._errors import UserError
+from kandle._errors import UserError, must
+from kandle.bases._basis import real_points
 
 # An interval narrower than this, relative to the size of its values, counts as a single point.
 _NARROW = 1e-6
@@ -15,15 +17,20 @@ _EQUAL = 0.02
 
 def sample_values(x: Any) -> np.ndarray:
     """All values of a sample as one float64 vector, or an error if there are none or not finite."""
-    values = np.asarray(x, np.float64).ravel()
+    try:
+        values = np.asarray(real_points(x, np)).ravel()
+    except (TypeError, ValueError):
+        raise must("'x' of from_sample", "an array of real numbers", x) from None
     if values.size == 0 or not np.isfinite(values).all():
         raise UserError("'x' of from_sample must be at least one number, and all finite.")
     return values
 
 
 def span(values: np.ndarray) -> tuple[float, float]:
-    """The interval from the smallest to the largest value; width one around a single value."""
+    """The interval from the smallest to the largest value; wider around a single value."""
     lo, hi = float(values.min()), float(values.max())
+    if not math.isfinite(hi - lo):
+        raise must("'x' of from_sample", "of a range that is finite in float64", (lo, hi))
     size = max(abs(lo), abs(hi), 1.0)
     if hi - lo <= _NARROW * size:
         middle = lo + (hi - lo) / 2

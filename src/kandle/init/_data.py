@@ -61,7 +61,10 @@ class DataDependent(Scheme):
         import equinox as eqx
         import jax.numpy as jnp
 
-        rows = jnp.asarray(x, model.dtype).reshape(-1, model.widths[0])
+        rows, n_in = jnp.asarray(x, model.dtype), model.widths[0]
+        if rows.ndim < 2 or rows.shape[-1] != n_in:
+            raise must("The sample of init='data'", f"of shape (N, {n_in})", rows.shape)
+        rows = rows.reshape(-1, n_in)
         target = self.gain**2 * _variance(rows)
         if not 0 < target < math.inf:
             raise UserError(

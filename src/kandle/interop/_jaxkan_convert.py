@@ -31,7 +31,8 @@ def to_kandle(model: Any, *, knots: str = "uniform") -> KAN:
 
     Spline, Chebyshev, Legendre, Fourier and radial layers are converted; a sine layer, whose
     frequencies are trained, has no equivalent. What follows is about spline layers; the others
-    agree to rounding.
+    agree to rounding. Sums of powers, as in jaxKAN's flavor "exact", round coarsely: in float32
+    its Chebyshev polynomial of degree 20 is off by up to 0.8, Kandle's by 3e-6.
 
     A layer has one grid for all its inputs: a model whose grids were adapted to data is refused,
     and so is one with a `__call__` or a `basis` of its own. Weights are copied; in double
@@ -109,7 +110,7 @@ def _check_plain(model: Any) -> None:
 
 def _from_kandle(layer: KANLayer, kind: Any) -> Any:
     basis = layer.basis
-    if not isinstance(basis, BSpline | Knots):
+    if type(basis) not in (BSpline, Knots):
         return layer_from_kandle(layer)
     knots = basis.full if isinstance(basis, Knots) else basis.knots
     part = kind(

@@ -124,7 +124,8 @@ class KAN(eqx.Module):
         )
 
         if sample is not None and scheme.needs_data:
-            layers = scheme.adapt(KAN.from_layers(layers), sample).layers
+            rows = _check_sample(sample, widths[0])
+            layers = scheme.adapt(KAN.from_layers(layers), rows).layers
         self.layers = layers
 
     @classmethod
@@ -266,7 +267,8 @@ class KAN(eqx.Module):
         and its edge functions are fitted to the old ones by least squares on equally spaced points
         of that domain. The fit is exact where the new splines can represent the old ones; a finer
         `grid` brings it closer. Outside the new domain the edge functions differ. Inputs that are
-        all equal get a domain of width one around their value, so no grid collapses.
+        equal, or nearly so, get a wider domain around their value (`bases.BSpline.from_sample`), so
+        no grid collapses.
 
         Args:
             x: inputs that are typical for the network, (..., n_in).
@@ -365,6 +367,17 @@ def _check_widths(widths: Any) -> tuple[int, ...]:
     if len(given) < 2 or not valid or min(given) < 1:
         raise must("'widths' of KAN", requirement, widths)
     return tuple(int(n) for n in given)
+
+
+def _check_sample(sample: Any, n_in: int) -> Float[np.ndarray, "N n_in"]:
+    requirement = f"real numbers of shape (N, {n_in})"
+    try:
+        rows = np.asarray(sample).astype(np.float64, casting="same_kind")
+    except (TypeError, ValueError):
+        raise must("'sample' of KAN", requirement, sample) from None
+    if rows.ndim < 2 or rows.shape[-1] != n_in:
+        raise must("'sample' of KAN", requirement, f"an array of shape {rows.shape}")
+    return rows.reshape(-1, n_in)
 
 
 def _check_bases(

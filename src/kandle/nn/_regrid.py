@@ -28,6 +28,8 @@ def regrid(
     """The layers on grids that span their inputs; see `KAN.regrid`."""
     if knots not in KNOTS:
         raise unknown("knots of KAN.regrid", knots, KNOTS)
+    if len(rows) == 0:
+        raise must("'x' of KAN.regrid", "at least one point", "none")
     layers = []
     for l, layer in enumerate(model.layers):
         layers.append(_regrid(layer, l, rows, grid, knots))

@@ -43,27 +43,37 @@ def study_runs(store: Store, study: str) -> pd.DataFrame:
 
 
 def restrict(runs: pd.DataFrame, where: Iterable[str]) -> pd.DataFrame:
-    """The runs that fulfil every condition of `where`: texts like `steps=2000`."""
+    """The runs that fulfil every condition of `where`: texts like `steps=2000`.
+
+    A value is given as it is exported or by its label in tables: `basis=chebyshev` is every basis
+    of that name, `basis=chebyshev (degree 4)` one of several.
+    """
     for condition in where:
         column, equals, value = condition.partition("=")
         if not equals or column not in runs.columns:
             known = ", ".join(runs.columns)
             raise UserError(f"'--where' takes COLUMN=VALUE. Got {condition!r}. Columns: {known}.")
-        kept = runs[_matches(runs[column], value)]
+        kept = runs[_matches(runs, column, value)]
         if kept.empty:
-            present = ", ".join(sorted(map(str, runs[column].unique()))[:20])
+            values = runs[column] if column == "scheme" else _names.labels(runs, column)
+            present = ", ".join(sorted(map(str, values.unique()))[:20])
             raise UserError(f"No run has {condition}. Values of {column}: {present}.")
         runs = kept
     return runs
 
 
-def _matches(column: pd.Series, value: str) -> pd.Series:
-    if pd.api.types.is_numeric_dtype(column):
+def _matches(runs: pd.DataFrame, column: str, value: str) -> pd.Series:
+    values = runs[column]
+    if pd.api.types.is_numeric_dtype(values):
         try:
-            return column.eq(float(value)).fillna(False).astype(bool)
+            return values.eq(float(value)).fillna(False).astype(bool)
         except ValueError:
             pass
-    return column.astype(str).eq(value)
+    exact = values.astype(str).eq(value)
+    if exact.any():
+        return exact
+    labels = _names.labels(runs, column)
+    return labels.eq(value) | labels.str.partition(" (")[0].eq(value)
 
 
 def load(

@@ -41,7 +41,8 @@ class KANLinear(nn.Module):
         grid_eps: what `update_grid` makes of the grid: None or 1 is a uniform grid, which keeps
             the native kernels; 0 is one of quantiles.
         grid_range: efficient-kan's name for `domain`.
-        init: a scheme of `kandle.init` or its name; None is "power-law".
+        init: a scheme of `kandle.init` or its name; None is "power-law". A scheme that adapts to
+            data takes its sample from `KAN`: a layer alone has the weights before that.
         residual: R: a name, an elementwise function, a module or its class, or None.
         bias: whether there is a bias. efficient-kan has none.
         domain: the interval that the grid divides.

@@ -195,7 +195,9 @@ class Optimizer:
         if self.least_squares is not None:
             return
         try:
-            _trace_update(self.build())
+            built = self.build()
+            # An optimizer of matrices would treat a vector differently.
+            _trace_update(_contrib.by_array(built, ["b"], [(1, 1, 2)]) if self.by_array else built)
         except Exception as error:
             scheduled = "" if self.schedule == "constant" else f" under {self.schedule}"
             raise UserError(

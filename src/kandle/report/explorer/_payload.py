@@ -51,16 +51,27 @@ def payload(
 def _parts(
     runs: pd.DataFrame, plain_studies: Collection[str]
 ) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Studies by name; one with constant and scheduled rates is shown as two."""
+    """Studies by name; one with constant and scheduled rates is shown as two, one with several
+    bases as one for each."""
     for name, study in runs.groupby("study", sort=False):
         if name not in plain_studies:
             study = variants_apart(study)
-        scheduled = study["schedule"].ne("constant")
-        if scheduled.any() and not scheduled.all():
-            yield str(name), study[~scheduled]
-            yield f"{name}, scheduled rate", study[scheduled]
-        else:
-            yield str(name), study
+        for title, part in _by_basis(str(name), study):
+            scheduled = part["schedule"].ne("constant")
+            if scheduled.any() and not scheduled.all():
+                yield title, part[~scheduled]
+                yield f"{title}, scheduled rate", part[scheduled]
+            else:
+                yield title, part
+
+
+def _by_basis(name: str, study: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    if "basis" not in study.columns or study["basis"].nunique(dropna=False) == 1:
+        yield name, study
+        return
+    labels = _names.labels(study, "basis")
+    for label in _names.ordered_labels(study, "basis"):
+        yield f"{name}, {label}", study[labels.eq(label)]
 
 
 def _study(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -107,7 +108,7 @@ def draw_groups(groups: Groups, *, metric: str = "loss") -> Figure:
             for i, value in enumerate(groups.values):
                 if value in results:
                     y = results[value]
-                    colour = _colour(groups, value)
+                    colour, _ = _line(groups, value)
                     spread = np.linspace(-0.15, 0.15, len(y)) if len(y) > 1 else np.zeros(1)
                     ax.plot(i + spread, y, "o", ms=2.5, alpha=0.5, mec="none", color=colour)
                     ax.plot([i - 0.3, i + 0.3], [np.median(y)] * 2, color=colour, lw=1.4)
@@ -130,8 +131,8 @@ def draw_group_curves(groups: Groups) -> Figure:
         figure, axes = _panels(list(groups.curves))
         for ax, (problem, curves) in zip(axes, groups.curves.items(), strict=True):
             for value, curve in curves.items():
-                colour = _colour(groups, value)
-                ax.plot(curve.steps, curve.mean, color=colour, lw=0.9)
+                colour, dashes = _line(groups, value)
+                ax.plot(curve.steps, curve.mean, color=colour, ls=dashes, lw=0.9)
                 low, high = curve.mean - curve.error, curve.mean + curve.error
                 ax.fill_between(curve.steps, low, high, color=colour, alpha=0.2, lw=0)
             ax.set_yscale("log")
@@ -140,7 +141,8 @@ def draw_group_curves(groups: Groups) -> Figure:
             ax.set_xlabel("Step")
             ax.grid(True)
         axes[0].set_ylabel("Training loss")
-        handles = [Line2D([], [], color=_colour(groups, v), label=v) for v in groups.values]
+        lines = ((v, *_line(groups, v)) for v in groups.values)
+        handles = [Line2D([], [], color=c, ls=dashes, label=v) for v, c, dashes in lines]
         # A column takes its longest label at 18 letters per inch, and its line.
         column = max(map(len, groups.values)) / 18 + 0.5
         fitting = max(1, int(figure.get_figwidth() / column))
@@ -169,6 +171,7 @@ def _panels(problems: Sequence[str]) -> tuple[Figure, list]:
     return figure, axes[: len(problems)]
 
 
-def _colour(groups: Groups, value: str) -> str:
+def _line(groups: Groups, value: str) -> tuple[str, Any]:
+    """Colour and dashes of a value."""
     names = {_names.scheme(name): name for name in _names.SCHEMES}
-    return line_style(names.get(value, value), groups.values.index(value))[0]
+    return line_style(names.get(value, value), groups.values.index(value))

@@ -33,6 +33,7 @@ SCHEMES = {
     "data": ("#AA4499", (0, (2, 2))),
 }
 _OTHERS = ("#882255", "#332288", "#999933", "#117733", "#AA4499", "#6699CC")
+_DASHES = ("solid", (0, (4, 1.5)), (0, (1, 1)))
 INITIAL, INTERMEDIATE, FINAL = "#0B4FA0", "#44AA99", "#117733"
 COLOUR_MAP = "viridis"
 MISSING, DIVERGED = "#DDDDDD", "#FFFFFF"
@@ -87,9 +88,10 @@ def style() -> Iterator[None]:
 
 
 def line_style(scheme: str, place: int = 0) -> tuple[str, Any]:
-    """Colour and dashes of a scheme; one that is not built in gets a colour by its `place`."""
+    """Colour and dashes of a scheme; one that is not built in gets them by its `place`."""
     color = _names.own_color(scheme) or _OTHERS[place % len(_OTHERS)]
-    return SCHEMES.get(scheme.partition("(")[0], (color, "solid"))
+    dashes = _DASHES[place // len(_OTHERS) % len(_DASHES)]
+    return SCHEMES.get(scheme.partition("(")[0], (color, dashes))
 
 
 def new_figure(height: float, width: float = WIDTH) -> Figure:
