@@ -6,7 +6,6 @@
 
 #include "basis.h"
 #include "kernel.h"
-#include "scratch.h"
 #include "simd.h"
 
 namespace kandle {
@@ -99,9 +98,12 @@ struct Tables {
         residual(residual),
         rows(functions.size() + residual),
         center(static_cast<T>(0.5 * (functions.lo + functions.hi))),
-        slope(static_cast<T>(2.0 / (functions.hi - functions.lo))) {
+        slope(static_cast<T>(2.0 / (functions.hi - functions.lo))) {}
+
+  // Where the constants of the functions are kept, two numbers for each.
+  void place(T* values) {
+    constants = values;
     const std::int64_t count = functions.count;
-    T* values = scratch<T, 20>(2 * count);
     if (functions.family == Family::kLegendre) {
       for (std::int64_t n = 0; n < count; ++n) {
         values[2 * n] = static_cast<T>((2.0 * n + 1) / (n + 1.0));
@@ -112,7 +114,6 @@ struct Tables {
       for (std::int64_t m = 0; m < count; ++m)
         values[m] = static_cast<T>(m + 1 == count ? functions.hi : functions.lo + m * step);
     }
-    constants = values;
   }
 
   // out[(order rows + row) pitch + s] for the first `Orders` derivatives, the value among them, at
@@ -143,7 +144,7 @@ struct Tables {
     }
   }
 
- private:
+ protected:
   // Whether tanh and SiLU are of the same number.
   bool shared_exponential() const {
     return residual && functions.tanh && center == T(0) && slope == T(1);
