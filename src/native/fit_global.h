@@ -197,9 +197,11 @@ class FitGlobal : Products<T> {
   [[gnu::always_inline]] void weighted(const T* w, const T* g, Vec (&h)[Rows][N]) const {
     for (std::int64_t o = 0; o < n_out_; ++o, w += Rows, g += B) {
       Vec gradient[N];
+#pragma GCC unroll 12
       for (int v = 0; v < N; ++v) gradient[v] = V::load(g + v * L);
 #pragma GCC unroll 8
       for (int row = 0; row < Rows; ++row)
+#pragma GCC unroll 12
         for (int v = 0; v < N; ++v) h[row][v] += w[row] * gradient[v];
     }
   }
@@ -211,6 +213,7 @@ class FitGlobal : Products<T> {
       constexpr int N = width();
       Vec h[Rows][N] = {};
       weighted<Rows, N>(w, g + from * L, h);
+#pragma GCC unroll 12
       for (int v = 0; v < N; ++v) {
         const std::int64_t at = (from + v) * L;
         Vec sum = first ? Vec{} : V::load(dx + at);
@@ -232,10 +235,11 @@ class FitGlobal : Products<T> {
   template <bool Polynomial, bool Residual>
   void add_others(const T* w, const T* g, const T* slopes, std::int64_t vectors, T* dx) const {
     constexpr int kRows = Polynomial + Residual;
-    for_vectors<12>(vectors, [&](std::int64_t from, auto width) {
+    for_vectors<6>(vectors, [&](std::int64_t from, auto width) {
       constexpr int N = width();
       Vec h[kRows][N] = {};
       weighted<kRows, N>(w, g + from * L, h);
+#pragma GCC unroll 12
       for (int v = 0; v < N; ++v) {
         const std::int64_t at = (from + v) * L;
         Vec sum = V::load(dx + at);

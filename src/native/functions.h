@@ -27,15 +27,12 @@ inline void tanh_and_logistic(typename Simd<T, L>::Vec x, typename Simd<T, L>::V
   // Beyond this tanh is 1 to the last place, the logistic function below 1e-12 or above 1 - 1e-12,
   // and (e^x)^3 still finite.
   constexpr T bound = sizeof(T) == 4 ? T(28) : T(230);
-  const Vec top = S::splat(bound), bottom = S::splat(-bound);
-  x = x > top ? top : x;
-  x = x < bottom ? bottom : x;
-  const detail::Reduced<T, L> r = detail::reduce_exponent<T, L>(x);
+  const detail::Reduced<T, L> r = detail::reduce_exponent<T, L>(x, bound);
   const Vec p = detail::exp_series<T, L, 1>(r.f) * r.f;
   const Vec scale = detail::scale_exponent<T, L>(S::splat(T(1)), r.exponent);
   const Vec e = scale * p + scale, less = scale * p + (scale - T(1));  // e^x and e^x - 1
   const Vec first = e + T(1), second = e * e + T(1);
-  const Vec inverse = T(1) / (first * second);
+  const Vec inverse = reciprocal<T, L>(first * second);
   tanh = (less * first) * (first * inverse);  // (e^2x - 1) / (e^2x + 1)
   logistic = (e * second) * inverse;
 }

@@ -85,7 +85,7 @@ KANDLE_INLINE typename Simd<T, L>::Vec clamp(typename Simd<T, L>::Vec x, T bound
   return x < bottom ? bottom : x;
 }
 
-// exp(x) = 2^n e^f with |f| <= ln(2)/2, for x clamped to the range of normal results.
+// exp(x) = 2^n e^f with |f| <= ln(2)/2, for x clamped to the range of normal results or a smaller one.
 template <class T, int L>
 struct Reduced {
   typename Simd<T, L>::Vec f;
@@ -93,11 +93,12 @@ struct Reduced {
 };
 
 template <class T, int L>
-KANDLE_INLINE Reduced<T, L> reduce_exponent(typename Simd<T, L>::Vec x) {
+KANDLE_INLINE Reduced<T, L> reduce_exponent(typename Simd<T, L>::Vec x,
+                                            T bound = sizeof(T) == 4 ? T(87) : T(708)) {
   using S = Simd<T, L>;
   using Vec = typename S::Vec;
   constexpr bool single = sizeof(T) == 4;
-  x = clamp<T, L>(x, single ? T(87) : T(708));
+  x = clamp<T, L>(x, bound);
   // Adding 1.5 * 2^(mantissa bits) rounds to the nearest integer and leaves it in the low bits.
   constexpr T magic = single ? T(12582912.0) : T(6755399441055744.0);
   const Vec shifted = x * T(1.44269504088896340736) + magic;
