@@ -40,13 +40,15 @@ class FitTasks {
 
   std::int64_t count() const { return args_.models * parts_; }
 
-  void run(std::int64_t task) const {
+  // `before` is the task that the thread did before, or -1.
+  void run(std::int64_t task, std::int64_t before) const {
     const FitKernels<T>& kernels = active_fit<T>();
     const std::int64_t model = task / parts_, chunk = task % parts_;
     if (parts_ == 1) return kernels.whole(args_, model, rows_);
     T* sums = sums_ + model * chunks_ * size_;
     const Range samples{chunk * rows_, std::min((chunk + 1) * rows_, args_.n)};
-    kernels.sum(args_, model, samples, sums + chunk * size_);
+    const bool packed = before >= 0 && before / parts_ == model;
+    kernels.sum(args_, model, samples, packed, sums + chunk * size_);
     if (done_[model].fetch_add(1, std::memory_order_acq_rel) + 1 == chunks_)
       kernels.finish(args_, model, chunks_, sums);
   }
@@ -133,7 +135,8 @@ ffi::Error run_fit(Check& check, ffi::ThreadPool& pool, FitBuffers in, std::int6
   const std::int64_t threads = thread_count(pool, work);
   return guarded([&] {
     const FitTasks<T> tasks(a, threads);
-    parallel(pool, threads, tasks.count(), [&](std::int64_t task) { tasks.run(task); });
+    parallel_after(pool, threads, tasks.count(),
+                   [&](std::int64_t task, std::int64_t before) { tasks.run(task, before); });
   });
 }
 

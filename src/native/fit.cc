@@ -46,9 +46,9 @@ std::int64_t size(const FitArgs<T>& a) {
 }
 
 template <class T>
-void sum(const FitArgs<T>& a, std::int64_t model, Range samples, T* sums) {
+void sum(const FitArgs<T>& a, std::int64_t model, Range samples, bool packed, T* sums) {
   with_layer(a, [&](auto* layer) {
-    Network<T, std::remove_pointer_t<decltype(layer)>>(a, model).sum(samples, sums);
+    Network<T, std::remove_pointer_t<decltype(layer)>>(a, model, packed).sum(samples, sums);
   });
 }
 
@@ -74,7 +74,7 @@ void finish(const FitArgs<T>& a, std::int64_t model, std::int64_t chunks, T* sum
 template <class T>
 void whole(const FitArgs<T>& a, std::int64_t model, std::int64_t rows) {
   with_layer(a, [&](auto* layer) {
-    const Network<T, std::remove_pointer_t<decltype(layer)>> network(a, model);
+    const Network<T, std::remove_pointer_t<decltype(layer)>> network(a, model, false);
     const std::int64_t count = size(a);
     T *sums = scratch<T, 1>(2 * count), *more = sums + count;
     network.sum({0, std::min(rows, a.n)}, sums);

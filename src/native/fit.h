@@ -28,7 +28,9 @@ struct FitKernels {
   bool (*takes)(const JetArgs<T>& layer, const Functions* functions);
   std::int64_t (*rows)(const FitArgs<T>&);  // of a chunk, where there are few
   std::int64_t (*size)(const FitArgs<T>&);
-  void (*sum)(const FitArgs<T>&, std::int64_t model, Range samples, T* sums);
+  // `packed` says that the thread's last sum was of the same call and model: its weights are still
+  // packed.
+  void (*sum)(const FitArgs<T>&, std::int64_t model, Range samples, bool packed, T* sums);
   void (*finish)(const FitArgs<T>&, std::int64_t model, std::int64_t chunks, T* sums);
   // All of it, in chunks of so many rows.
   void (*whole)(const FitArgs<T>&, std::int64_t model, std::int64_t rows);

@@ -38,27 +38,33 @@ class FitFunctions : Tables<T> {
   std::int64_t first_sloped() const { return functions.polynomial() && functions.constant; }
   std::int64_t others() const { return functions.polynomial() + residual; }
 
-  // From the weights w of the functions to those of the sum of their slopes, without SiLU's.
+  // From weights w[row][o] of the functions to those of the sum of their slopes, without SiLU's.
+  // Rows of both have Width outputs.
+  template <int Width>
   void slope_weights(const T* w, T* out) const {
     const std::int64_t count = functions.count;
+    const auto scale = [](T factor, const T* from, T* to) {
+      for (int o = 0; o < Width; ++o) to[o] = factor * from[o];
+    };
     if (functions.family == Family::kFourier) {
       for (std::int64_t n = 0; n < count; ++n) {
         const T frequency = static_cast<T>((n + 1) * functions.scale);
-        out[n] = frequency * w[count + n];
-        out[count + n] = -frequency * w[n];
+        scale(frequency, w + (count + n) * Width, out + n * Width);
+        scale(-frequency, w + n * Width, out + (count + n) * Width);
       }
     } else if (functions.family == Family::kGaussian) {
       const T factor = static_cast<T>(-1.0 / (functions.scale * functions.scale));
-      for (std::int64_t m = 0; m < count; ++m) out[m] = factor * w[m];
+      for (std::int64_t m = 0; m < count; ++m) scale(factor, w + m * Width, out + m * Width);
     } else {
       const bool chebyshev = functions.family == Family::kChebyshev;
-      w += functions.constant;
-      T sums[2] = {};
-      for (std::int64_t k = count - 1; k >= 0; --k) {  // w[k] is that of degree k + 1
-        T& sum = sums[k % 2];
-        sum += chebyshev ? static_cast<T>(k + 1) * w[k] : w[k];
+      T sums[2][Width] = {};
+      for (std::int64_t k = count - 1; k >= 0; --k) {  // the weights are those of degree k + 1
+        const T *from = w + (functions.constant + k) * Width;
+        const T degree = chebyshev ? static_cast<T>(k + 1) : T(1);
         const T factor = chebyshev ? T(k ? 2 : 1) : static_cast<T>(2 * k + 1);
-        out[k ? k - 1 : count - 1] = factor * sum;
+        T* sum = sums[k % 2];
+        for (int o = 0; o < Width; ++o) sum[o] += degree * from[o];
+        scale(factor, sum, out + (k ? k - 1 : count - 1) * Width);
       }
     }
   }

@@ -40,13 +40,14 @@ class FitGlobal : Products<T> {
         rows_(described_.size() + args_.residual),
         outputs_(n_out_, kTile),
         sum_outputs_(n_out_, kSumOutputs),
-        functions_(described_, args_.residual) {}
+        functions_(described_, args_.residual),
+        sums_size_(sums_size()) {}
 
   std::int64_t memory() const {
     return constants_size() + weights_size() + slopes_size() +
            n_in_ * (rows_ + Functions_::kSlopes) * B;
   }
-  std::int64_t kept() const { return sums_size() + n_out_ * L; }
+  std::int64_t kept() const { return sums_size_ + n_out_ * L; }
   void clear(T* kept) const { std::fill_n(kept, this->kept(), T(0)); }
   void keep(T*) const {}
 
@@ -57,16 +58,7 @@ class FitGlobal : Products<T> {
     slopes_ = weights_ + weights_size();
     table_ = slopes_ + slopes_size();
     slope_table_ = table_ + n_in_ * rows_ * B;
-    const std::int64_t m = described_.size();
-    for (std::int64_t t = 0; t < outputs_.parts; ++t) {
-      const std::int64_t first = outputs_.begin(t), width = outputs_.count(t);
-      T* tile = weights_ + first * rows_ * n_in_;
-      for_weights(args_, m, model, {0, n_in_}, {first, first + width},
-                  [&](std::int64_t i, std::int64_t row, std::int64_t o, T weight) {
-                    tile[(i * rows_ + row) * width + o - first] = weight;
-                  });
-    }
-    pack_slopes(model);
+    for (std::int64_t t = 0; t < outputs_.parts; ++t) pack_tile(model, t);
   }
 
   // y[o][s] of the points x[i][s]; `count` is a multiple of L.
@@ -76,9 +68,8 @@ class FitGlobal : Products<T> {
     for (std::int64_t o = 0; o < n_out_; ++o) std::fill_n(y + o * B, count, bias_[o]);
     for (std::int64_t t = 0; t < outputs_.parts; ++t)
       with_count<kTile>(outputs_.count(t), [&](auto width) {
-        const std::int64_t first = outputs_.begin(t);
-        Base::template multiply<width()>(weights_ + first * rows_ * n_in_, table_, n_in_ * rows_,
-                                         count / L, y + first * B);
+        Base::template multiply<width()>(weights_ + t * kTile * rows_ * n_in_, table_,
+                                         n_in_ * rows_, count / L, y + outputs_.begin(t) * B);
       });
   }
 
@@ -89,7 +80,7 @@ class FitGlobal : Products<T> {
     for_sums(kept, [&](std::int64_t row, auto height, std::int64_t o, auto width, T* sums) {
       add_products<height(), width()>(table_ + row * B, g + o * B, count / L, sums);
     });
-    Base::add_lanes(g, n_out_, count / L, kept + sums_size());
+    Base::add_lanes(g, n_out_, count / L, kept + sums_size_);
   }
 
   // From sums to gradients.
@@ -102,7 +93,7 @@ class FitGlobal : Products<T> {
     });
     for (std::int64_t i = 0; i < n_in_; ++i)
       store_gradients(args_, described_.size(), model, i, dw + i * rows_ * n_out_);
-    const T* lanes = kept + sums_size();
+    const T* lanes = kept + sums_size_;
     for (std::int64_t o = 0; o < n_out_; ++o) {
       T sum = T(0);
       for (int l = 0; l < L; ++l) sum += lanes[o * L + l];
@@ -117,10 +108,12 @@ class FitGlobal : Products<T> {
   static constexpr int kSums = kRegisters == 32 ? 16 : 8, kSumOutputs = kRegisters == 32 ? 4 : 2;
 
   std::int64_t constants_size() const { return round_up(2 * described_.count, L); }
-  std::int64_t weights_size() const { return round_up(n_in_ * rows_ * n_out_, L); }
+  std::int64_t weights_size() const {
+    return round_up(outputs_.parts * kTile * n_in_ * rows_, L);
+  }
   std::int64_t slope_rows() const { return functions_.sloped() + functions_.others(); }
-  std::int64_t slopes_size() const {  // one row more than functions at most
-    return round_up(n_in_ * (rows_ + 1) * n_out_, L);
+  std::int64_t slopes_size() const {
+    return round_up(outputs_.parts * kTile * n_in_ * slope_rows(), L);
   }
   std::int64_t sums_size() const {
     std::int64_t size = 0;
@@ -171,38 +164,40 @@ class FitGlobal : Products<T> {
 
   // ---- the gradient of the inputs ----------------------------------------------------------------
 
-  // slopes_[feature]: [tile of functions][o][row], then [o][row] of the others.
-  void pack_slopes(std::int64_t model) {
-    const std::int64_t m = described_.size(), sloped = functions_.sloped();
-    const std::int64_t others = functions_.others(), all = slope_rows();
-    const Split tiles(sloped, kTile);
-    const T *r = args_.r.at(model), *c = args_.c.at(model), *b = args_.b.at(model);
-    T *w = scratch<T, 2>(2 * m + 2), *of = w + m;
-    for (std::int64_t o = 0; o < n_out_; ++o)
-      for (std::int64_t i = 0; i < n_in_; ++i) {
-        const std::int64_t edge = o * n_in_ + i;
-        for (std::int64_t row = 0; row < m; ++row) w[row] = c[edge] * b[edge * m + row];
-        functions_.slope_weights(w, of);
-        if (args_.residual) of[all - 1] = r[edge];
-        T* to = slopes_ + i * all * n_out_;
-        for (std::int64_t t = 0; t < tiles.parts; ++t)
-          std::copy_n(of + tiles.begin(t), tiles.count(t),
-                      to + tiles.begin(t) * n_out_ + o * tiles.count(t));
-        std::copy_n(of + sloped, others, to + sloped * n_out_ + o * others);
-      }
+  // The weights of a tile of outputs: weights_[tile][feature][row][output], and from these, widened
+  // to kTile outputs, slopes_[tile][feature][row][output].
+  void pack_tile(std::int64_t model, std::int64_t t) {
+    const std::int64_t m = described_.size(), first = outputs_.begin(t), width = outputs_.count(t);
+    T *packed = weights_ + t * kTile * rows_ * n_in_, *wide = scratch<T, 2>(rows_ * kTile);
+    for_weights(args_, m, model, {0, n_in_}, {first, first + width},
+                [&](std::int64_t i, std::int64_t row, std::int64_t o, T weight) {
+                  packed[(i * rows_ + row) * width + o - first] = weight;
+                });
+    std::fill_n(wide, rows_ * kTile, T(0));
+    T* out = slopes_ + t * n_in_ * slope_rows() * kTile;
+    for (std::int64_t i = 0; i < n_in_; ++i, out += slope_rows() * kTile) {
+      for (std::int64_t row = 0; row < rows_; ++row, packed += width)
+        for (std::int64_t o = 0; o < width; ++o) wide[row * kTile + o] = packed[o];
+      functions_.template slope_weights<kTile>(wide, out);
+      if (args_.residual)
+        std::copy_n(wide + m * kTile, kTile, out + (slope_rows() - 1) * kTile);
+    }
   }
 
-  // h[row] = sum of w[o][row] g[o].
+  // h[row] = sum of w[row][o] g[o] over all tiles of outputs.
   template <int Rows, int N>
   [[gnu::always_inline]] void weighted(const T* w, const T* g, Vec (&h)[Rows][N]) const {
-    for (std::int64_t o = 0; o < n_out_; ++o, w += Rows, g += B) {
-      Vec gradient[N];
+    for (std::int64_t t = 0; t < outputs_.parts; ++t, w += n_in_ * slope_rows() * kTile) {
+      const T* const end = w + outputs_.count(t);
+      for (const T* weight = w; weight != end; ++weight, g += B) {
+        Vec gradient[N];
 #pragma GCC unroll 12
-      for (int v = 0; v < N; ++v) gradient[v] = V::load(g + v * L);
+        for (int v = 0; v < N; ++v) gradient[v] = V::load(g + v * L);
 #pragma GCC unroll 8
-      for (int row = 0; row < Rows; ++row)
+        for (int row = 0; row < Rows; ++row)
 #pragma GCC unroll 12
-        for (int v = 0; v < N; ++v) h[row][v] += w[row] * gradient[v];
+          for (int v = 0; v < N; ++v) h[row][v] += weight[row * kTile] * gradient[v];
+      }
     }
   }
 
@@ -254,7 +249,7 @@ class FitGlobal : Products<T> {
 
   void input_gradient(std::int64_t i, const T* g, std::int64_t vectors, T* dx) const {
     const std::int64_t sloped = functions_.sloped();
-    const T *w = slopes_ + i * slope_rows() * n_out_, *extra = slopes(i);
+    const T *w = slopes_ + i * slope_rows() * kTile, *extra = slopes(i);
     const T *table = values(i) + functions_.first_sloped() * B, *centers = functions_.constants;
     const Split tiles(sloped, kTile);
     if (tiles.parts == 0) std::fill_n(dx, vectors * L, T(0));
@@ -262,14 +257,14 @@ class FitGlobal : Products<T> {
       with_count<kTile>(tiles.count(t), [&](auto height) {
         const std::int64_t row = tiles.begin(t);
         if (functions_.gaussian()) {
-          add_functions<height(), true>(w + row * n_out_, g, table + row * B, extra, centers + row,
+          add_functions<height(), true>(w + row * kTile, g, table + row * B, extra, centers + row,
                                         vectors, t == 0, dx);
         } else {
-          add_functions<height(), false>(w + row * n_out_, g, table + row * B, extra, centers,
+          add_functions<height(), false>(w + row * kTile, g, table + row * B, extra, centers,
                                          vectors, t == 0, dx);
         }
       });
-    w += sloped * n_out_;
+    w += sloped * kTile;
     if (!described_.polynomial()) {
       if (args_.residual) add_others<false, true>(w, g, extra, vectors, dx);
     } else if (args_.residual) {
@@ -284,6 +279,7 @@ class FitGlobal : Products<T> {
   const std::int64_t n_in_, n_out_, rows_;
   const Split outputs_, sum_outputs_;
   Functions_ functions_;
+  const std::int64_t sums_size_;
   const T* bias_;
   T *weights_, *slopes_;       // packed
   T *table_, *slope_table_;    // of a block

@@ -24,7 +24,8 @@ std::int64_t kept_size(const FitArgs<T>& a) {
 template <class T, class Layer>
 class Network {
  public:
-  Network(const FitArgs<T>& a, std::int64_t model)
+  // `packed` says that the thread's last network was the same: its layers are still in its scratch.
+  Network(const FitArgs<T>& a, std::int64_t model, bool packed)
       : args_(a),
         x_(a.x.at(model)),
         y_(a.y.at(model)),
@@ -33,13 +34,13 @@ class Network {
         layers_(scratch<Layer, 0>(a.layer_count)) {
     std::int64_t memory = 0, width = a.layers[0].n_in;
     for (std::int64_t l = 0; l < a.layer_count; ++l) {
-      new (layers_ + l) Layer(a, l);
+      if (!packed) new (layers_ + l) Layer(a, l);
       memory += layers_[l].memory();
       width = std::max(width, a.layers[l].n_out);
     }
     T* own = scratch<T, 0>(memory + 2 * width * B);
     for (std::int64_t l = 0; l < a.layer_count; own += layers_[l++].memory())
-      layers_[l].pack(model, own);
+      if (!packed) layers_[l].pack(model, own);
     columns_[0] = own, columns_[1] = own + width * B;
   }
 
