@@ -13,6 +13,8 @@
 // times u' for polynomials of u(x).
 #pragma once
 
+#include <cmath>
+
 #include "functions.h"
 
 namespace kandle {
@@ -86,9 +88,7 @@ class FitFunctions : Tables<T> {
         Base::template waves<1>(x, samples, pitch, values);
         break;
       case Family::kGaussian:
-        Base::template gaussians<1>(x, samples, pitch, values);
-        for (std::int64_t s = 0; s < samples; s += L)
-          S::store(slopes + kArgument * pitch + s, S::load(x + s));
+        gaussians(x, samples, pitch, values, slopes);
         break;
     }
     if (!residual) return;
@@ -150,6 +150,22 @@ class FitFunctions : Tables<T> {
         previous[v] = current[v], current[v] = next;
       }
       store(current);
+    }
+  }
+
+  void gaussians(const T* x, std::int64_t samples, std::int64_t pitch, T* values, T* slopes) const {
+    // The exponent of 2, and what bounds it: far out, squares overflow where the function is zero.
+    const T factor = static_cast<T>(-0.5 / std::log(2.0) / (functions.scale * functions.scale));
+    const Vec bottom = S::splat(sizeof(T) == 4 ? T(-1000) : T(-3000));
+    const std::int64_t count = functions.count;
+    const T* const centers = constants;
+    for (std::int64_t s = 0; s < samples; s += L) {
+      const Vec given = S::load(x + s), at = given + (given - given);
+      S::store(slopes + kArgument * pitch + s, at);
+      for (std::int64_t m = 0; m < count; ++m) {
+        const Vec from = at - centers[m], exponent = (factor * from) * from;
+        S::store(values + m * pitch + s, exp2<T, L>(exponent < bottom ? bottom : exponent));
+      }
     }
   }
 };

@@ -175,6 +175,27 @@ KANDLE_INLINE typename Simd<T, L>::Vec exp(typename Simd<T, L>::Vec x) {
   return detail::scale_exponent<T, L>(detail::exp_polynomial<T, L>(r.f), r.exponent);
 }
 
+// 2^x, zero where it is less than a normal number; x is at most zero, and finite or NaN.
+template <class T, int L>
+KANDLE_INLINE typename Simd<T, L>::Vec exp2(typename Simd<T, L>::Vec x) {
+  using Vec = typename Simd<T, L>::Vec;
+  constexpr T ln2 = T(0.693147180559945309417);
+#if KANDLE_AVX512
+  // Rounds and scales in one instruction each; what underflows becomes zero in steps.
+  if constexpr (sizeof(Vec) == 64 && sizeof(T) == 4) {
+    const Vec whole = (Vec)_mm512_roundscale_ps((__m512)x, 0);
+    return (Vec)_mm512_scalef_ps((__m512)detail::exp_polynomial<T, L>((x - whole) * ln2),
+                                 (__m512)whole);
+  } else if constexpr (sizeof(Vec) == 64) {
+    const Vec whole = (Vec)_mm512_roundscale_pd((__m512d)x, 0);
+    return (Vec)_mm512_scalef_pd((__m512d)detail::exp_polynomial<T, L>((x - whole) * ln2),
+                                 (__m512d)whole);
+  }
+#endif
+  const Vec value = exp<T, L>(x * ln2);
+  return x < (sizeof(T) == 4 ? T(-125) : T(-1021)) ? Vec{} : value;
+}
+
 // exp(x) - 1, to the last places near zero too.
 template <class T, int L>
 KANDLE_INLINE typename Simd<T, L>::Vec expm1(typename Simd<T, L>::Vec x) {
