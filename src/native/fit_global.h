@@ -26,10 +26,14 @@ class FitGlobal : Products<T> {
   static constexpr std::int64_t kChunk = B;  // rows whose sums are kept together
 
   static bool takes(const JetArgs<T>& a, const Functions& functions) {
-    // Beyond this many weights the tables of a block, which grow with them, leave the second cache.
-    constexpr std::int64_t kMost = 4096, kMostFunctions = 64;
-    return 1 <= a.n_in && a.n_in <= kMost && 1 <= a.n_out && a.n_out <= kMost &&
-           functions.size() <= kMostFunctions && a.n_in * a.n_out * functions.size() <= kMost;
+    // With more functions than this, all inputs together, or more weights, the tables of a block or
+    // the sums leave the second cache, and layers one by one are faster.
+    constexpr std::int64_t kMostRows = 256, kMostWeights = 4096;
+    const auto fits = [](std::int64_t some, std::int64_t others, std::int64_t most) {
+      return 1 <= some && 1 <= others && some <= most && others <= most / some;
+    };
+    return fits(a.n_in, functions.size(), kMostRows) &&
+           fits(a.n_out, a.n_in * functions.size(), kMostWeights);
   }
 
   FitGlobal(const FitArgs<T>& a, std::int64_t l)
