@@ -40,9 +40,8 @@ std::int64_t rows(const FitArgs<T>& a) {
 
 template <class T>
 std::int64_t size(const FitArgs<T>& a) {
-  return with_layer(a, [&](auto* layer) {
-    return kept_size<T, std::remove_pointer_t<decltype(layer)>>(a);
-  });
+  return with_layer(
+      a, [&](auto* layer) { return kept_size<T, std::remove_pointer_t<decltype(layer)>>(a); });
 }
 
 template <class T>

@@ -1,9 +1,9 @@
 // The functions of a basis without local support at the points of a block, and what a sum of their
 // slopes is made of.
 //
-// The slope of a polynomial is a sum of the same polynomials, that of a wave the other wave and that
-// of a Gaussian a multiple of it: with weights of its own, the slope of a sum of functions is a sum
-// of the same functions, and no table of derivatives is needed.
+// The slope of a polynomial is a sum of the same polynomials, that of a wave the other wave and
+// that of a Gaussian a multiple of it: with weights of its own, the slope of a sum of functions is
+// a sum of the same functions, and no table of derivatives is needed.
 //
 //   Chebyshev   T_n' = 2 n (T_{n-1} + T_{n-3} + ...), with half of T_0
 //   Legendre    P_n' = (2n-1) P_{n-1} + (2n-5) P_{n-3} + ...
@@ -61,7 +61,7 @@ class FitFunctions : Tables<T> {
       const bool chebyshev = functions.family == Family::kChebyshev;
       T sums[2][Width] = {};
       for (std::int64_t k = count - 1; k >= 0; --k) {  // the weights are those of degree k + 1
-        const T *from = w + (functions.constant + k) * Width;
+        const T* from = w + (functions.constant + k) * Width;
         const T degree = chebyshev ? static_cast<T>(k + 1) : T(1);
         const T factor = chebyshev ? T(k ? 2 : 1) : static_cast<T>(2 * k + 1);
         T* sum = sums[k % 2];

@@ -1,9 +1,9 @@
 // A layer of a basis without local support on one block of samples, forward and back.
 //
 // Numbers of a block are stored feature by feature, [feature][sample], and lanes run over samples.
-// The functions are tabulated once for both passes, row by row, and multiplied with weights in tiles
-// whose sums stay in registers (products.h). The gradients of the weights of a tile are sums over
-// the samples of the block: what is kept of it is one number per weight.
+// The functions are tabulated once for both passes, row by row, and multiplied with weights in
+// tiles whose sums stay in registers (products.h). The gradients of the weights of a tile are sums
+// over the samples of the block: what is kept of it is one number per weight.
 #pragma once
 
 #include <algorithm>
@@ -92,8 +92,7 @@ class FitGlobal : Products<T> {
     T* dw = scratch<T, 2>(n_in_ * rows_ * n_out_);
     for_sums(kept, [&](std::int64_t row, auto height, std::int64_t o, auto width, T* sums) {
       for (int j = 0; j < height(); ++j)
-        for (int k = 0; k < width(); ++k)
-          dw[(row + j) * n_out_ + o + k] = sums[j * width() + k];
+        for (int k = 0; k < width(); ++k) dw[(row + j) * n_out_ + o + k] = sums[j * width() + k];
     });
     for (std::int64_t i = 0; i < n_in_; ++i)
       store_gradients(args_, described_.size(), model, i, dw + i * rows_ * n_out_);
@@ -112,9 +111,7 @@ class FitGlobal : Products<T> {
   static constexpr int kSums = kRegisters == 32 ? 16 : 8, kSumOutputs = kRegisters == 32 ? 4 : 2;
 
   std::int64_t constants_size() const { return round_up(2 * described_.count, L); }
-  std::int64_t weights_size() const {
-    return round_up(outputs_.parts * kTile * n_in_ * rows_, L);
-  }
+  std::int64_t weights_size() const { return round_up(outputs_.parts * kTile * n_in_ * rows_, L); }
   std::int64_t slope_rows() const { return functions_.sloped() + functions_.others(); }
   std::int64_t slopes_size() const {
     return round_up(outputs_.parts * kTile * n_in_ * slope_rows(), L);
@@ -166,7 +163,8 @@ class FitGlobal : Products<T> {
     }
   }
 
-  // ---- the gradient of the inputs ----------------------------------------------------------------
+  // ---- the gradient of the inputs
+  // ----------------------------------------------------------------
 
   // The weights of a tile of outputs: weights_[tile][feature][row][output], and from these, widened
   // to kTile outputs, slopes_[tile][feature][row][output].
@@ -183,8 +181,7 @@ class FitGlobal : Products<T> {
       for (std::int64_t row = 0; row < rows_; ++row, packed += width)
         for (std::int64_t o = 0; o < width; ++o) wide[row * kTile + o] = packed[o];
       functions_.template slope_weights<kTile>(wide, out);
-      if (args_.residual)
-        std::copy_n(wide + m * kTile, kTile, out + (slope_rows() - 1) * kTile);
+      if (args_.residual) std::copy_n(wide + m * kTile, kTile, out + (slope_rows() - 1) * kTile);
     }
   }
 
@@ -285,8 +282,8 @@ class FitGlobal : Products<T> {
   Functions_ functions_;
   const std::int64_t sums_size_;
   const T* bias_;
-  T *weights_, *slopes_;       // packed
-  T *table_, *slope_table_;    // of a block
+  T *weights_, *slopes_;     // packed
+  T *table_, *slope_table_;  // of a block
 };
 
 }  // namespace KANDLE_ISA

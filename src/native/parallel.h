@@ -19,8 +19,9 @@ namespace kandle {
 // cannot block it. An exception ends its task, never its thread; the first one is thrown again
 // here, after all tasks. `work` is told the task too that its thread did before, -1 if none of this
 // call: nothing else runs on a thread between the two.
-inline void parallel_after(xla::ffi::ThreadPool& pool, std::int64_t threads, std::int64_t tasks,
-                           const std::function<void(std::int64_t task, std::int64_t before)>& work) {
+inline void parallel_after(
+    xla::ffi::ThreadPool& pool, std::int64_t threads, std::int64_t tasks,
+    const std::function<void(std::int64_t task, std::int64_t before)>& work) {
   threads = std::min(threads, tasks);
   if (threads <= 1) {
     for (std::int64_t task = 0; task < tasks; ++task) work(task, task - 1);

@@ -85,7 +85,8 @@ KANDLE_INLINE typename Simd<T, L>::Vec clamp(typename Simd<T, L>::Vec x, T bound
   return x < bottom ? bottom : x;
 }
 
-// exp(x) = 2^n e^f with |f| <= ln(2)/2, for x clamped to the range of normal results or a smaller one.
+// exp(x) = 2^n e^f with |f| <= ln(2)/2, for x clamped to the range of normal results or a smaller
+// one.
 template <class T, int L>
 struct Reduced {
   typename Simd<T, L>::Vec f;

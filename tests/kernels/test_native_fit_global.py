@@ -174,7 +174,9 @@ def digest():
 @pytest.mark.optimized
 def test_bits_do_not_depend_on_threads():
     folder = os.path.dirname(__file__)
-    program = f"import sys; sys.path.insert(0, {folder!r}); import {__name__} as t; print(t.digest())"
+    program = (
+        f"import sys; sys.path.insert(0, {folder!r}); import {__name__} as t; print(t.digest())"
+    )
     paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
     found = [
         subprocess.run(
