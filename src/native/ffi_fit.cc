@@ -10,6 +10,17 @@
 namespace kandle {
 namespace {
 
+using Integers = ffi::Span<const std::int64_t>;
+using Numbers = ffi::Span<const double>;
+
+void check_number(Check& check, const char* name, std::size_t got, std::int64_t wanted,
+                  std::int64_t layers) {
+  check.require(static_cast<std::int64_t>(got) == wanted, name, [&] {
+    return std::to_string(wanted) + " for " + std::to_string(layers) + " layers, got " +
+           std::to_string(got);
+  });
+}
+
 // A task is one model, or one chunk of its samples. The chunks depend on the number of samples
 // alone, and their sums are added in order: results depend neither on threads nor on other models.
 template <class T>
@@ -17,7 +28,7 @@ class FitTasks {
  public:
   FitTasks(const FitArgs<T>& args, std::int64_t threads)
       : args_(args),
-        rows_(kRows * std::max<std::int64_t>(1, (args.n + kMost * kRows - 1) / (kMost * kRows))),
+        rows_(chunk_rows(args)),
         chunks_(std::max<std::int64_t>(1, (args.n + rows_ - 1) / rows_)),
         parts_(threads == 1 || args.models >= 4 * threads ? 1 : chunks_),
         size_(active_fit<T>().size(args)) {
@@ -29,19 +40,25 @@ class FitTasks {
 
   std::int64_t count() const { return args_.models * parts_; }
 
-  void run(std::int64_t task) const {
+  // `before` is the task that the thread did before, or -1.
+  void run(std::int64_t task, std::int64_t before) const {
     const FitKernels<T>& kernels = active_fit<T>();
     const std::int64_t model = task / parts_, chunk = task % parts_;
     if (parts_ == 1) return kernels.whole(args_, model, rows_);
     T* sums = sums_ + model * chunks_ * size_;
     const Range samples{chunk * rows_, std::min((chunk + 1) * rows_, args_.n)};
-    kernels.sum(args_, model, samples, sums + chunk * size_);
+    const bool packed = before >= 0 && before / parts_ == model;
+    kernels.sum(args_, model, samples, packed, sums + chunk * size_);
     if (done_[model].fetch_add(1, std::memory_order_acq_rel) + 1 == chunks_)
       kernels.finish(args_, model, chunks_, sums);
   }
 
  private:
-  static constexpr std::int64_t kRows = 1024, kMost = 64;  // rows of a chunk, and most chunks
+  static std::int64_t chunk_rows(const FitArgs<T>& args) {
+    constexpr std::int64_t kMost = 64;  // chunks
+    const std::int64_t rows = active_fit<T>().rows(args);
+    return rows * std::max<std::int64_t>(1, (args.n + kMost * rows - 1) / (kMost * rows));
+  }
 
   const FitArgs<T>& args_;
   const std::int64_t rows_, chunks_, parts_, size_;
@@ -49,78 +66,120 @@ class FitTasks {
   std::unique_ptr<std::atomic<std::int64_t>[]> done_;
 };
 
+struct FitBuffers {
+  In x, y, weight;
+  ffi::RemainingArgs weights;
+  Out loss;
+  ffi::RemainingRets gradients;
+};
+
 // Operands are x, y, weight, then r, c, b, bias of every layer; results are the loss and, unless
-// only that is wanted, the gradients of r, c, b, bias of every layer.
-template <class T>
-ffi::Error fit(ffi::ThreadPool pool, In x, In y, In weight, ffi::RemainingArgs weights, Out loss,
-               ffi::RemainingRets gradients, ffi::Span<const std::int64_t> grid,
-               ffi::Span<const double> lo, ffi::Span<const double> hi,
-               ffi::Span<const std::int64_t> residual) {
-  Check check;
-  const std::int64_t count = static_cast<std::int64_t>(grid.size());
-  const auto number = [&](const char* name, std::size_t got, std::int64_t wanted) {
-    check.require(static_cast<std::int64_t>(got) == wanted, name, [&] {
-      return std::to_string(wanted) + " for " + std::to_string(count) + " layers, got " +
-             std::to_string(got);
-    });
-  };
+// only that is wanted, the gradients of r, c, b, bias of every layer. `described` checks the basis
+// of a layer, tells it to the kernels and returns the number of its functions.
+template <class T, class Describe>
+ffi::Error run_fit(Check& check, ffi::ThreadPool& pool, FitBuffers in, std::int64_t count,
+                   ffi::Span<const std::int64_t> residual, std::vector<Functions>* functions,
+                   const Describe& described) {
   check.between("the number of layers", count, 1, 1 << 20);
-  number("the number of 'lo'", lo.size(), count);
-  number("the number of 'hi'", hi.size(), count);
+  const auto number = [&](const char* name, std::size_t got, std::int64_t wanted) {
+    check_number(check, name, got, wanted, count);
+  };
   number("the number of 'residual'", residual.size(), count);
-  number("the number of weights", weights.size(), 4 * count);
+  number("the number of weights", in.weights.size(), 4 * count);
   FitArgs<T> a{};
-  a.want_w = gradients.size() > 0;
-  if (a.want_w) number("the number of gradients", gradients.size(), 4 * count);
+  a.want_w = in.gradients.size() > 0;
+  if (a.want_w) number("the number of gradients", in.gradients.size(), 4 * count);
   a.layer_count = count;
-  a.models = check.extent<T>("loss", *loss, 1, 0);
-  a.n = check.extent<T>("x", x, 3, 1);
-  std::int64_t width = check.extent<T>("x", x, 3, 2), work = 0;
+  a.models = check.extent<T>("loss", *in.loss, 1, 0);
+  a.n = check.extent<T>("x", in.x, 3, 1);
+  std::int64_t width = check.extent<T>("x", in.x, 3, 2), work = 0;
   if (!check.ok()) return check.error();
-  a.x = check.operand<T>("x", x, a.models, {a.n, width});
+  a.x = check.operand<T>("x", in.x, a.models, {a.n, width});
   std::vector<JetArgs<T>> layers(count);
   for (std::int64_t l = 0; l < count && check.ok(); ++l) {
     JetArgs<T>& layer = layers[l];
-    const auto in = [&](int j) { return *weights.get<ffi::AnyBuffer>(4 * l + j); };
-    const auto out = [&](int j) { return **gradients.get<ffi::AnyBuffer>(4 * l + j); };
-    layer.spline = check.spline(grid[l], 3, lo[l], hi[l]);
+    const auto operand = [&](int j) { return *in.weights.get<ffi::AnyBuffer>(4 * l + j); };
+    const auto result = [&](int j) { return **in.gradients.get<ffi::AnyBuffer>(4 * l + j); };
+    const std::int64_t n_basis = described(l, layer);
     layer.residual = residual[l] != 0, layer.want_w = a.want_w;
     layer.models = a.models, layer.n = a.n, layer.n_in = width;
-    layer.n_out = check.extent<T>("c", in(1), 3, 1);
-    const std::int64_t n_out = layer.n_out, n_basis = grid[l] + 3;
+    layer.n_out = check.extent<T>("c", operand(1), 3, 1);
+    const std::int64_t n_out = layer.n_out;
     check.size("b", {a.models, n_out, width, n_basis});
-    layer.r = check.operand<T>("r", in(0), a.models, {n_out, width});
-    layer.c = check.operand<T>("c", in(1), a.models, {n_out, width});
-    layer.b = check.operand<T>("b", in(2), a.models, {n_out, width, n_basis});
-    layer.bias = check.operand<T>("bias", in(3), a.models, {n_out});
+    layer.r = check.operand<T>("r", operand(0), a.models, {n_out, width});
+    layer.c = check.operand<T>("c", operand(1), a.models, {n_out, width});
+    layer.b = check.operand<T>("b", operand(2), a.models, {n_out, width, n_basis});
+    layer.bias = check.operand<T>("bias", operand(3), a.models, {n_out});
     if (a.want_w && check.ok()) {
-      layer.dr = check.result<T>("dr", out(0), a.models, {n_out, width});
-      layer.dc = check.result<T>("dc", out(1), a.models, {n_out, width});
-      layer.db = check.result<T>("db", out(2), a.models, {n_out, width, n_basis});
-      layer.dbias = check.result<T>("dbias", out(3), a.models, {n_out});
+      layer.dr = check.result<T>("dr", result(0), a.models, {n_out, width});
+      layer.dc = check.result<T>("dc", result(1), a.models, {n_out, width});
+      layer.db = check.result<T>("db", result(2), a.models, {n_out, width, n_basis});
+      layer.dbias = check.result<T>("dbias", result(3), a.models, {n_out});
     }
     if (!check.ok()) break;
-    check.require(active_fit<T>().takes(layer), "a layer", [&] {
+    const Functions* own = functions ? functions->data() + l : nullptr;
+    check.require(active_fit<T>().takes(layer, own), "a layer", [&] {
       return "one that the kernels accept, got " + std::to_string(width) + " inputs, " +
-             std::to_string(n_out) + " outputs and a grid of " + std::to_string(grid[l]);
+             std::to_string(n_out) + " outputs and " + std::to_string(n_basis) + " functions";
     });
     work += layer_work(layer);
     width = n_out;
   }
   check.size("y", {a.models, a.n, width});
-  a.y = check.operand<T>("y", y, a.models, {a.n, width});
-  a.weight = check.operand<T>("weight", weight, a.models, {a.n});
-  a.loss = check.result<T>("loss", *loss, a.models, {});
+  a.y = check.operand<T>("y", in.y, a.models, {a.n, width});
+  a.weight = check.operand<T>("weight", in.weight, a.models, {a.n});
+  a.loss = check.result<T>("loss", *in.loss, a.models, {});
   if (!check.ok()) return check.error();
   a.layers = layers.data();
+  a.functions = functions ? functions->data() : nullptr;
   const std::int64_t threads = thread_count(pool, work);
   return guarded([&] {
     const FitTasks<T> tasks(a, threads);
-    parallel(pool, threads, tasks.count(), [&](std::int64_t task) { tasks.run(task); });
+    parallel_after(pool, threads, tasks.count(),
+                   [&](std::int64_t task, std::int64_t before) { tasks.run(task, before); });
   });
 }
 
-auto bind_fit() {
+// Of a network of cubics.
+template <class T>
+ffi::Error fit(ffi::ThreadPool pool, In x, In y, In weight, ffi::RemainingArgs weights, Out loss,
+               ffi::RemainingRets gradients, Integers grid, Numbers lo, Numbers hi,
+               Integers residual) {
+  Check check;
+  const auto count = static_cast<std::int64_t>(grid.size());
+  check_number(check, "the number of 'lo'", lo.size(), count, count);
+  check_number(check, "the number of 'hi'", hi.size(), count, count);
+  return run_fit<T>(check, pool, {x, y, weight, weights, loss, gradients}, count, residual, nullptr,
+                    [&](std::int64_t l, JetArgs<T>& layer) {
+                      layer.spline = check.spline(grid[l], 3, lo[l], hi[l]);
+                      return layer.spline.grid + 3;
+                    });
+}
+
+// Of a network of bases without local support.
+template <class T>
+ffi::Error fit_global(ffi::ThreadPool pool, In x, In y, In weight, ffi::RemainingArgs weights,
+                      Out loss, ffi::RemainingRets gradients, Integers family, Integers count,
+                      Integers constant, Integers tanh, Numbers lo, Numbers hi, Numbers scale,
+                      Integers residual) {
+  Check check;
+  const auto layers = static_cast<std::int64_t>(family.size());
+  check_number(check, "the number of 'count'", count.size(), layers, layers);
+  check_number(check, "the number of 'constant'", constant.size(), layers, layers);
+  check_number(check, "the number of 'tanh'", tanh.size(), layers, layers);
+  check_number(check, "the number of 'lo'", lo.size(), layers, layers);
+  check_number(check, "the number of 'hi'", hi.size(), layers, layers);
+  check_number(check, "the number of 'scale'", scale.size(), layers, layers);
+  std::vector<Functions> functions(layers);
+  return run_fit<T>(check, pool, {x, y, weight, weights, loss, gradients}, layers, residual,
+                    &functions, [&](std::int64_t l, JetArgs<T>&) {
+                      functions[l] = check.functions(family[l], count[l], constant[l] != 0,
+                                                     tanh[l] != 0, lo[l], hi[l], scale[l]);
+                      return functions[l].size();
+                    });
+}
+
+auto bind_buffers() {
   return ffi::Ffi::Bind()
       .Ctx<ffi::ThreadPool>()
       .Arg<ffi::AnyBuffer>()
@@ -128,11 +187,27 @@ auto bind_fit() {
       .Arg<ffi::AnyBuffer>()
       .RemainingArgs()
       .Ret<ffi::AnyBuffer>()
-      .RemainingRets()
-      .Attr<ffi::Span<const std::int64_t>>("grid")
-      .Attr<ffi::Span<const double>>("lo")
-      .Attr<ffi::Span<const double>>("hi")
-      .Attr<ffi::Span<const std::int64_t>>("residual");
+      .RemainingRets();
+}
+
+auto bind_fit() {
+  return bind_buffers()
+      .Attr<Integers>("grid")
+      .Attr<Numbers>("lo")
+      .Attr<Numbers>("hi")
+      .Attr<Integers>("residual");
+}
+
+auto bind_fit_global() {
+  return bind_buffers()
+      .Attr<Integers>("family")
+      .Attr<Integers>("count")
+      .Attr<Integers>("constant")
+      .Attr<Integers>("tanh")
+      .Attr<Numbers>("lo")
+      .Attr<Numbers>("hi")
+      .Attr<Numbers>("scale")
+      .Attr<Integers>("residual");
 }
 
 template <class T>
@@ -140,13 +215,22 @@ int fits_layer(std::int64_t grid, std::int64_t degree, std::int64_t n_in, std::i
   JetArgs<T> layer{};
   layer.spline = {grid, static_cast<int>(degree), 0.0, 1.0};
   layer.n_in = n_in, layer.n_out = n_out;
-  return is_spline(grid, degree) && n_in > 0 && n_out > 0 && active_fit<T>().takes(layer);
+  return is_spline(grid, degree) && n_in > 0 && n_out > 0 && active_fit<T>().takes(layer, nullptr);
+}
+
+template <class T>
+int fits_global(std::int64_t n_basis, std::int64_t n_in, std::int64_t n_out) {
+  JetArgs<T> layer{};
+  layer.n_in = n_in, layer.n_out = n_out;
+  const Functions functions{Family::kGaussian, n_basis, false, false, 0.0, 1.0, 1.0};
+  return n_basis > 0 && active_fit<T>().takes(layer, &functions);
 }
 
 }  // namespace
 }  // namespace kandle
 
 KANDLE_HANDLER(fit, kandle::bind_fit());
+KANDLE_HANDLER(fit_global, kandle::bind_fit_global());
 
 extern "C" {
 
@@ -157,6 +241,12 @@ int kandle_fits_layer_f32(std::int64_t grid, std::int64_t degree, std::int64_t n
 int kandle_fits_layer_f64(std::int64_t grid, std::int64_t degree, std::int64_t n_in,
                           std::int64_t n_out) {
   return kandle::fits_layer<double>(grid, degree, n_in, n_out);
+}
+int kandle_fits_global_f32(std::int64_t n_basis, std::int64_t n_in, std::int64_t n_out) {
+  return kandle::fits_global<float>(n_basis, n_in, n_out);
+}
+int kandle_fits_global_f64(std::int64_t n_basis, std::int64_t n_in, std::int64_t n_out) {
+  return kandle::fits_global<double>(n_basis, n_in, n_out);
 }
 
 }  // extern "C"

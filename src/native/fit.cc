@@ -4,131 +4,51 @@
 #include "fit.h"
 
 #include <algorithm>
-#include <new>
 
+#include "fit_global.h"
 #include "fit_layer.h"
+#include "fit_network.h"
 #include "scratch.h"
 
 namespace kandle {
 namespace KANDLE_ISA {
 namespace {
 
+template <class T>
+bool takes(const JetArgs<T>& layer, const Functions* functions) {
+  if (functions) return FitGlobal<T>::takes(layer, *functions);
 #if KANDLE_AVX512
+  return FitLayer<T>::takes(layer);
+#else
+  return false;
+#endif
+}
+
+// Calls work with the layers' class, as a null pointer to it.
+template <class T, class Work>
+auto with_layer(const FitArgs<T>& a, const Work& work) {
+#if KANDLE_AVX512
+  if (!a.functions) return work(static_cast<FitLayer<T>*>(nullptr));
+#endif
+  return work(static_cast<FitGlobal<T>*>(nullptr));
+}
 
 template <class T>
-bool takes(const JetArgs<T>& layer) {
-  return FitLayer<T>::takes(layer);
+std::int64_t rows(const FitArgs<T>& a) {
+  return with_layer(a, [&](auto* layer) { return std::remove_pointer_t<decltype(layer)>::kChunk; });
 }
 
 template <class T>
 std::int64_t size(const FitArgs<T>& a) {
-  std::int64_t size = kLanes<T>;  // the loss
-  if (!a.want_w) return size;
-  for (std::int64_t l = 0; l < a.layer_count; ++l) size += FitLayer<T>(a.layers[l]).kept();
-  return size;
+  return with_layer(
+      a, [&](auto* layer) { return kept_size<T, std::remove_pointer_t<decltype(layer)>>(a); });
 }
 
-// A model's layers, packed, and memory for one block of samples.
 template <class T>
-class Network {
- public:
-  Network(const FitArgs<T>& a, std::int64_t model)
-      : args_(a),
-        x_(a.x.at(model)),
-        y_(a.y.at(model)),
-        weight_(a.weight.at(model)),
-        size_(size(a)),
-        layers_(scratch<FitLayer<T>, 0>(a.layer_count)) {
-    std::int64_t memory = 0, width = a.layers[0].n_in;
-    for (std::int64_t l = 0; l < a.layer_count; ++l) {
-      new (layers_ + l) FitLayer<T>(a.layers[l]);
-      memory += layers_[l].memory();
-      width = std::max(width, a.layers[l].n_out);
-    }
-    T* own = scratch<T, 0>(memory + 2 * width * B);
-    for (std::int64_t l = 0; l < a.layer_count; own += layers_[l++].memory())
-      layers_[l].pack(model, own);
-    columns_[0] = own, columns_[1] = own + width * B;
-  }
-
-  // The sums of a chunk of samples.
-  void sum(Range samples, T* sums) const {
-    std::fill_n(sums, L, T(0));
-    if (args_.want_w) for_layers(sums, [](const FitLayer<T>& layer, T* of) { layer.clear(of); });
-    for (std::int64_t start = samples.begin; start < samples.end; start += B)
-      add_block(start, std::min(B, samples.end - start), sums);
-    if (args_.want_w) for_layers(sums, [](const FitLayer<T>& layer, T* of) { layer.keep(of); });
-  }
-
- private:
-  using V = Simd<T, kLanes<T>>;
-  static constexpr int L = kLanes<T>;
-  static constexpr std::int64_t B = FitLayer<T>::kBlock;
-
-  template <class Work>
-  void for_layers(T* sums, const Work& work) const {
-    T* of = sums + L;
-    for (std::int64_t l = 0; l < args_.layer_count; of += layers_[l++].kept()) work(layers_[l], of);
-  }
-
-  // Columns [feature][sample] of rows of a matrix; past the end of a block, points are 0.
-  static void load(const T* from, std::int64_t rows, std::int64_t features, T* to) {
-    for (std::int64_t i = 0; i < features; i += L)
-      load_columns<T, L>(from + i, features, rows, std::min<std::int64_t>(L, features - i),
-                         to + i * B, B);
-    clear(to, rows, features);
-  }
-  static void clear(T* columns, std::int64_t rows, std::int64_t features) {
-    const std::int64_t whole = round_up(rows, L);
-    for (std::int64_t i = 0; rows < whole && i < features; ++i)
-      std::fill(columns + i * B + rows, columns + i * B + whole, T(0));
-  }
-
-  void add_block(std::int64_t start, std::int64_t rows, T* sums) const {
-    const std::int64_t last = args_.layer_count - 1, whole = round_up(rows, L);
-    const std::int64_t n_in = args_.layers[0].n_in, n_out = args_.layers[last].n_out;
-    T *from = columns_[0], *to = columns_[1];
-    load(x_ + start * n_in, rows, n_in, from);
-    for (std::int64_t l = 0; l <= last; ++l, std::swap(from, to)) {
-      layers_[l].forward(from, whole, to);
-      clear(to, rows, args_.layers[l].n_out);
-    }
-    load(y_ + start * n_out, rows, n_out, to);
-    add_errors(weight_ + start, rows, n_out, to, from, sums);
-    if (!args_.want_w) return;
-    T* of = sums + size_;
-    for (std::int64_t l = last; l >= 0; --l, std::swap(from, to)) {
-      of -= layers_[l].kept();
-      layers_[l].backward(from, whole, of, l > 0 ? to : nullptr);
-    }
-  }
-
-  // Adds to the lanes of the loss, and replaces the outputs by the gradients in them.
-  static void add_errors(const T* weight, std::int64_t rows, std::int64_t n_out, const T* targets,
-                         T* outputs, T* sums) {
-    alignas(64) T weights[B] = {};
-    std::copy_n(weight, rows, weights);
-    typename V::Vec loss = V::load(sums);
-    for (std::int64_t o = 0; o < n_out; ++o)
-      for (std::int64_t s = 0; s < rows; s += L) {
-        const auto error = V::load(outputs + o * B + s) - V::load(targets + o * B + s);
-        const auto weighted = V::load(weights + s) * error;
-        loss += weighted * error;
-        V::store(outputs + o * B + s, weighted + weighted);
-      }
-    V::store(sums, loss);
-  }
-
-  const FitArgs<T>& args_;
-  const T *x_, *y_, *weight_;
-  const std::int64_t size_;
-  FitLayer<T>* layers_;
-  T* columns_[2];
-};
-
-template <class T>
-void sum(const FitArgs<T>& a, std::int64_t model, Range samples, T* sums) {
-  Network<T>(a, model).sum(samples, sums);
+void sum(const FitArgs<T>& a, std::int64_t model, Range samples, bool packed, T* sums) {
+  with_layer(a, [&](auto* layer) {
+    Network<T, std::remove_pointer_t<decltype(layer)>>(a, model, packed).sum(samples, sums);
+  });
 }
 
 template <class T>
@@ -141,44 +61,29 @@ void finish(const FitArgs<T>& a, std::int64_t model, std::int64_t chunks, T* sum
   a.loss[model] = loss;
   if (!a.want_w) return;
   T* of = sums + kLanes<T>;
-  for (std::int64_t l = 0; l < a.layer_count; ++l) {
-    const FitLayer<T> layer(a.layers[l]);
-    layer.finish(model, of);
-    of += layer.kept();
-  }
+  with_layer(a, [&](auto* type) {
+    for (std::int64_t l = 0; l < a.layer_count; ++l) {
+      const std::remove_pointer_t<decltype(type)> layer(a, l);
+      layer.finish(model, of);
+      of += layer.kept();
+    }
+  });
 }
 
 template <class T>
 void whole(const FitArgs<T>& a, std::int64_t model, std::int64_t rows) {
-  const Network<T> network(a, model);
-  const std::int64_t count = size(a);
-  T *sums = scratch<T, 1>(2 * count), *more = sums + count;
-  network.sum({0, std::min(rows, a.n)}, sums);
-  for (std::int64_t start = rows; start < a.n; start += rows) {
-    network.sum({start, std::min(start + rows, a.n)}, more);
-    for (std::int64_t j = 0; j < count; ++j) sums[j] += more[j];
-  }
-  finish(a, model, 1, sums);
+  with_layer(a, [&](auto* layer) {
+    const Network<T, std::remove_pointer_t<decltype(layer)>> network(a, model, false);
+    const std::int64_t count = size(a);
+    T *sums = scratch<T, 1>(2 * count), *more = sums + count;
+    network.sum({0, std::min(rows, a.n)}, sums);
+    for (std::int64_t start = rows; start < a.n; start += rows) {
+      network.sum({start, std::min(start + rows, a.n)}, more);
+      for (std::int64_t j = 0; j < count; ++j) sums[j] += more[j];
+    }
+    finish(a, model, 1, sums);
+  });
 }
-
-#else
-
-template <class T>
-bool takes(const JetArgs<T>&) {
-  return false;
-}
-template <class T>
-std::int64_t size(const FitArgs<T>&) {
-  return 0;
-}
-template <class T>
-void sum(const FitArgs<T>&, std::int64_t, Range, T*) {}
-template <class T>
-void finish(const FitArgs<T>&, std::int64_t, std::int64_t, T*) {}
-template <class T>
-void whole(const FitArgs<T>&, std::int64_t, std::int64_t) {}
-
-#endif  // KANDLE_AVX512
 
 template <class T>
 T* buffer(std::int64_t size) {
@@ -187,7 +92,7 @@ T* buffer(std::int64_t size) {
 
 template <class T>
 constexpr FitKernels<T> kernels() {
-  return {takes<T>, size<T>, sum<T>, finish<T>, whole<T>, buffer<T>};
+  return {takes<T>, rows<T>, size<T>, sum<T>, finish<T>, whole<T>, buffer<T>};
 }
 
 }  // namespace

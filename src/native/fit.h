@@ -7,10 +7,12 @@
 namespace kandle {
 
 // loss = sum_n weight[n] |F(x[n]) - y[n]|^2 of a network F. Of its layers, which follow each other,
-// the splines, sizes, weights and gradients count; the gradients are null where not wanted.
+// the splines, sizes, weights and gradients count; the gradients are null where not wanted. Layers
+// of bases without local support have `functions`, which is null for splines.
 template <class T>
 struct FitArgs {
   const JetArgs<T>* layers;
+  const Functions* functions;
   std::int64_t layer_count, models, n;
   Operand<T> x, y, weight;
   bool want_w;
@@ -22,9 +24,13 @@ struct FitArgs {
 // cache line, and `size` is a multiple of one.
 template <class T>
 struct FitKernels {
-  bool (*takes)(const JetArgs<T>& layer);  // whether there are kernels for layers of this shape
+  // Whether there are kernels for layers of this shape.
+  bool (*takes)(const JetArgs<T>& layer, const Functions* functions);
+  std::int64_t (*rows)(const FitArgs<T>&);  // of a chunk, where there are few
   std::int64_t (*size)(const FitArgs<T>&);
-  void (*sum)(const FitArgs<T>&, std::int64_t model, Range samples, T* sums);
+  // `packed` says that the thread's last sum was of the same call and model: its weights are still
+  // packed.
+  void (*sum)(const FitArgs<T>&, std::int64_t model, Range samples, bool packed, T* sums);
   void (*finish)(const FitArgs<T>&, std::int64_t model, std::int64_t chunks, T* sums);
   // All of it, in chunks of so many rows.
   void (*whole)(const FitArgs<T>&, std::int64_t model, std::int64_t rows);

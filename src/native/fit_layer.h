@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "fit.h"
 #include "fit_slim.h"
 #include "fit_wide.h"
 
@@ -18,6 +19,7 @@ class FitLayer {
  public:
   static constexpr int L = kLanes<T>;
   static constexpr std::int64_t kBlock = FitPoints<T>::kBlock;
+  static constexpr std::int64_t kChunk = 1024;  // rows whose sums are kept together
 
   static bool takes(const JetArgs<T>& a) {
     constexpr std::int64_t kMost = 64;  // inputs and outputs
@@ -25,7 +27,8 @@ class FitLayer {
            a.n_in <= kMost && 1 <= a.n_out && a.n_out <= kMost;
   }
 
-  explicit FitLayer(const JetArgs<T>& a) : wide_(a.n_out > L) {
+  FitLayer(const FitArgs<T>& network, std::int64_t l) : wide_(network.layers[l].n_out > L) {
+    const JetArgs<T>& a = network.layers[l];
     if (wide_) {
       new (&layout_.wide) FitWide<T>(a);
     } else {

@@ -6,7 +6,6 @@
 
 #include "basis.h"
 #include "kernel.h"
-#include "scratch.h"
 #include "simd.h"
 
 namespace kandle {
@@ -28,15 +27,12 @@ inline void tanh_and_logistic(typename Simd<T, L>::Vec x, typename Simd<T, L>::V
   // Beyond this tanh is 1 to the last place, the logistic function below 1e-12 or above 1 - 1e-12,
   // and (e^x)^3 still finite.
   constexpr T bound = sizeof(T) == 4 ? T(28) : T(230);
-  const Vec top = S::splat(bound), bottom = S::splat(-bound);
-  x = x > top ? top : x;
-  x = x < bottom ? bottom : x;
-  const detail::Reduced<T, L> r = detail::reduce_exponent<T, L>(x);
+  const detail::Reduced<T, L> r = detail::reduce_exponent<T, L>(x, bound);
   const Vec p = detail::exp_series<T, L, 1>(r.f) * r.f;
   const Vec scale = detail::scale_exponent<T, L>(S::splat(T(1)), r.exponent);
   const Vec e = scale * p + scale, less = scale * p + (scale - T(1));  // e^x and e^x - 1
   const Vec first = e + T(1), second = e * e + T(1);
-  const Vec inverse = T(1) / (first * second);
+  const Vec inverse = reciprocal<T, L>(first * second);
   tanh = (less * first) * (first * inverse);  // (e^2x - 1) / (e^2x + 1)
   logistic = (e * second) * inverse;
 }
@@ -99,9 +95,12 @@ struct Tables {
         residual(residual),
         rows(functions.size() + residual),
         center(static_cast<T>(0.5 * (functions.lo + functions.hi))),
-        slope(static_cast<T>(2.0 / (functions.hi - functions.lo))) {
+        slope(static_cast<T>(2.0 / (functions.hi - functions.lo))) {}
+
+  // Where the constants of the functions are kept, two numbers for each.
+  void place(T* values) {
+    constants = values;
     const std::int64_t count = functions.count;
-    T* values = scratch<T, 20>(2 * count);
     if (functions.family == Family::kLegendre) {
       for (std::int64_t n = 0; n < count; ++n) {
         values[2 * n] = static_cast<T>((2.0 * n + 1) / (n + 1.0));
@@ -112,7 +111,6 @@ struct Tables {
       for (std::int64_t m = 0; m < count; ++m)
         values[m] = static_cast<T>(m + 1 == count ? functions.hi : functions.lo + m * step);
     }
-    constants = values;
   }
 
   // out[(order rows + row) pitch + s] for the first `Orders` derivatives, the value among them, at
@@ -143,7 +141,7 @@ struct Tables {
     }
   }
 
- private:
+ protected:
   // Whether tanh and SiLU are of the same number.
   bool shared_exponential() const {
     return residual && functions.tanh && center == T(0) && slope == T(1);

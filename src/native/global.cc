@@ -15,6 +15,7 @@
 
 #include "derivatives.h"
 #include "functions.h"
+#include "global_weights.h"
 #include "products.h"
 #include "scratch.h"
 #include "simd.h"
@@ -35,31 +36,20 @@ struct Global : Products<T> {
   static constexpr std::int64_t kGradientBytes = 256 * 1024;
 
   const JetArgs<T>& args;
-  const Tables<T> tables;
-  const std::int64_t rows, n_in, n_out;
+  Tables<T> tables;
+  const std::int64_t m, rows, n_in, n_out;  // functions, and with SiLU
   const Split outputs, row_tiles;
 
   explicit Global(const GlobalArgs<T>& a)
       : args(a.layer),
         tables(a.functions, a.layer.residual),
+        m(a.functions.size()),
         rows(tables.rows),
         n_in(a.layer.n_in),
         n_out(a.layer.n_out),
         outputs(n_out, kTile),
-        row_tiles(rows, kTile) {}
-
-  // Calls visit(i, row, o, weight) for all weights of the features begin .. end, r and c b.
-  template <class Visit>
-  [[gnu::always_inline]] void for_weights(std::int64_t model, Range features, Range range,
-                                          const Visit& visit) const {
-    const std::int64_t m = tables.functions.size();
-    const T *r = args.r.at(model), *c = args.c.at(model), *b = args.b.at(model);
-    for (std::int64_t o = range.begin; o < range.end; ++o)
-      for (std::int64_t i = features.begin; i < features.end; ++i) {
-        const std::int64_t edge = o * n_in + i;
-        for (std::int64_t row = 0; row < m; ++row) visit(i, row, o, c[edge] * b[edge * m + row]);
-        if (args.residual) visit(i, m, o, r[edge]);
-      }
+        row_tiles(rows, kTile) {
+    tables.place(scratch<T, 20>(2 * a.functions.count));
   }
 
   // ---- tables ----------------------------------------------------------------------------------
@@ -111,7 +101,7 @@ struct Global : Products<T> {
     for (std::int64_t t = 0; t < outputs.parts; ++t) {
       const std::int64_t first = outputs.begin(t), width = outputs.count(t);
       T* tile = packed + first * size;
-      for_weights(model, {0, n_in}, {first, first + width},
+      for_weights(args, m, model, {0, n_in}, {first, first + width},
                   [&](std::int64_t i, std::int64_t row, std::int64_t o, T weight) {
                     tile[(i * rows + row) * width + o - first] = weight;
                   });
@@ -262,8 +252,10 @@ struct Global : Products<T> {
           rows_to_columns<T, L>(dx + c * pitch, B, samples, count, out + c * args.n * n_in, n_in);
       }
       if (args.want_w)
-        for (std::int64_t i = 0; i < count; ++i)
-          store_gradients(model, range.begin + i, lanes + i * lanes_size);
+        for (std::int64_t i = 0; i < count; ++i) {
+          Base::sum_lanes(lanes + i * lanes_size, size);
+          store_gradients(args, m, model, range.begin + i, lanes + i * lanes_size);
+        }
     }
     if (!args.want_w || features.begin > 0) return;
     Base::sum_lanes(bias_lanes, n_out);
@@ -284,30 +276,11 @@ struct Global : Products<T> {
         places[2 * row + 1] = row_tiles.count(t);
       }
     for_weights(
-        model, features, {0, n_out},
+        args, m, model, features, {0, n_out},
         [&](std::int64_t i, std::int64_t row, std::int64_t o, T weight) {
           packed[(i - features.begin) * rows * n_out + places[2 * row] + o * places[2 * row + 1]] =
               weight;
         });
-  }
-
-  // dr, dc = sum_m b dW and db = c dW of one feature from the lanes of dW[row][o].
-  void store_gradients(std::int64_t model, std::int64_t i, T* lanes) const {
-    const std::int64_t m = tables.functions.size();
-    Base::sum_lanes(lanes, rows * n_out);
-    const T *c = args.c.at(model), *b = args.b.at(model);
-    const std::int64_t all = model * n_out * n_in;
-    for (std::int64_t o = 0; o < n_out; ++o) {
-      const std::int64_t edge = o * n_in + i;
-      T sum = T(0);
-      for (std::int64_t row = 0; row < m; ++row) {
-        const T gradient = lanes[row * n_out + o];
-        args.db[(all + edge) * m + row] = c[edge] * gradient;
-        sum += b[edge * m + row] * gradient;
-      }
-      args.dc[all + edge] = sum;
-      args.dr[all + edge] = args.residual ? lanes[m * n_out + o] : T(0);
-    }
   }
 };
 

@@ -17,12 +17,14 @@ namespace kandle {
 // Runs work(0) .. work(tasks - 1) on up to `threads` threads. The caller takes tasks too and waits
 // only for tasks that another thread has already begun, so a pool that is busy, or has one thread,
 // cannot block it. An exception ends its task, never its thread; the first one is thrown again
-// here, after all tasks.
-inline void parallel(xla::ffi::ThreadPool& pool, std::int64_t threads, std::int64_t tasks,
-                     const std::function<void(std::int64_t)>& work) {
+// here, after all tasks. `work` is told the task too that its thread did before, -1 if none of this
+// call: nothing else runs on a thread between the two.
+inline void parallel_after(
+    xla::ffi::ThreadPool& pool, std::int64_t threads, std::int64_t tasks,
+    const std::function<void(std::int64_t task, std::int64_t before)>& work) {
   threads = std::min(threads, tasks);
   if (threads <= 1) {
-    for (std::int64_t task = 0; task < tasks; ++task) work(task);
+    for (std::int64_t task = 0; task < tasks; ++task) work(task, task - 1);
     return;
   }
   struct State {
@@ -34,12 +36,14 @@ inline void parallel(xla::ffi::ThreadPool& pool, std::int64_t threads, std::int6
   auto state = std::make_shared<State>();
   // `work` outlives every call to it: a helper that starts late finds no task left.
   const auto help = [state, tasks, &work]() noexcept {
-    for (;;) {
+    for (std::int64_t before = -1;;) {
       const std::int64_t task = state->next.fetch_add(1);
       if (task >= tasks) return;
       try {
-        work(task);
+        work(task, before);
+        before = task;
       } catch (...) {
+        before = -1;
         std::lock_guard<std::mutex> lock(state->mutex);
         if (!state->failure) state->failure = std::current_exception();
       }
@@ -67,6 +71,12 @@ inline void parallel(xla::ffi::ThreadPool& pool, std::int64_t threads, std::int6
     state->finished.wait(lock, all_done);
   }
   if (state->failure) std::rethrow_exception(state->failure);
+}
+
+// Runs work(0) .. work(tasks - 1).
+inline void parallel(xla::ffi::ThreadPool& pool, std::int64_t threads, std::int64_t tasks,
+                     const std::function<void(std::int64_t)>& work) {
+  parallel_after(pool, threads, tasks, [&](std::int64_t task, std::int64_t) { work(task); });
 }
 
 }  // namespace kandle

@@ -85,7 +85,8 @@ KANDLE_INLINE typename Simd<T, L>::Vec clamp(typename Simd<T, L>::Vec x, T bound
   return x < bottom ? bottom : x;
 }
 
-// exp(x) = 2^n e^f with |f| <= ln(2)/2, for x clamped to the range of normal results.
+// exp(x) = 2^n e^f with |f| <= ln(2)/2, for x clamped to the range of normal results or a smaller
+// one.
 template <class T, int L>
 struct Reduced {
   typename Simd<T, L>::Vec f;
@@ -93,11 +94,12 @@ struct Reduced {
 };
 
 template <class T, int L>
-KANDLE_INLINE Reduced<T, L> reduce_exponent(typename Simd<T, L>::Vec x) {
+KANDLE_INLINE Reduced<T, L> reduce_exponent(typename Simd<T, L>::Vec x,
+                                            T bound = sizeof(T) == 4 ? T(87) : T(708)) {
   using S = Simd<T, L>;
   using Vec = typename S::Vec;
   constexpr bool single = sizeof(T) == 4;
-  x = clamp<T, L>(x, single ? T(87) : T(708));
+  x = clamp<T, L>(x, bound);
   // Adding 1.5 * 2^(mantissa bits) rounds to the nearest integer and leaves it in the low bits.
   constexpr T magic = single ? T(12582912.0) : T(6755399441055744.0);
   const Vec shifted = x * T(1.44269504088896340736) + magic;
@@ -172,6 +174,27 @@ template <class T, int L>
 KANDLE_INLINE typename Simd<T, L>::Vec exp(typename Simd<T, L>::Vec x) {
   const detail::Reduced<T, L> r = detail::reduce_exponent<T, L>(x);
   return detail::scale_exponent<T, L>(detail::exp_polynomial<T, L>(r.f), r.exponent);
+}
+
+// 2^x, zero where it is less than a normal number; x is at most zero, and finite or NaN.
+template <class T, int L>
+KANDLE_INLINE typename Simd<T, L>::Vec exp2(typename Simd<T, L>::Vec x) {
+  using Vec = typename Simd<T, L>::Vec;
+  constexpr T ln2 = T(0.693147180559945309417);
+#if KANDLE_AVX512
+  // Rounds and scales in one instruction each; what underflows becomes zero in steps.
+  if constexpr (sizeof(Vec) == 64 && sizeof(T) == 4) {
+    const Vec whole = (Vec)_mm512_roundscale_ps((__m512)x, 0);
+    return (Vec)_mm512_scalef_ps((__m512)detail::exp_polynomial<T, L>((x - whole) * ln2),
+                                 (__m512)whole);
+  } else if constexpr (sizeof(Vec) == 64) {
+    const Vec whole = (Vec)_mm512_roundscale_pd((__m512d)x, 0);
+    return (Vec)_mm512_scalef_pd((__m512d)detail::exp_polynomial<T, L>((x - whole) * ln2),
+                                 (__m512d)whole);
+  }
+#endif
+  const Vec value = exp<T, L>(x * ln2);
+  return x < (sizeof(T) == 4 ? T(-125) : T(-1021)) ? Vec{} : value;
 }
 
 // exp(x) - 1, to the last places near zero too.

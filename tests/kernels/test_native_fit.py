@@ -104,7 +104,6 @@ def test_other_networks_have_no_such_call():
     assert fused(build())
     assert not fused(build(backend="dense"))
     assert not fused(build(degree=2))
-    assert not fused(build(basis="chebyshev"))
     assert not fused(build(residual=jnp.tanh))
     assert not fused(build(init="lecun-normalized"))
     assert not fused(build(grid=100))

@@ -22,6 +22,7 @@ from jaxtyping import Array, Float
 
 from kandle.bases import Basis, BSpline
 from kandle.kernels import _library
+from kandle.kernels._families import global_attributes, is_global, is_local, spline_attributes
 from kandle.kernels._fused import jet_p
 from kandle.kernels._models import define, lower, n_models
 from kandle.kernels._residual import Residual
@@ -31,7 +32,7 @@ from kandle.kernels._trilinear import _call
 class Layers(NamedTuple):
     """The static part of a network: its bases, and which layers have SiLU as residual function."""
 
-    bases: tuple[BSpline, ...]
+    bases: tuple[Basis, ...]
     residual: tuple[bool, ...]
 
 
@@ -39,14 +40,18 @@ def accepts(
     widths: Sequence[int], bases: Sequence[Basis], residuals: Sequence[Residual | None], dtype
 ) -> bool:
     """Whether there is one native call for networks of these layers."""
+    if len({is_local(basis) for basis in bases}) > 1:
+        return False
     shapes = zip(bases, residuals, widths[:-1], widths[1:], strict=True)
     return all(_accepts_layer(*shape, dtype) for shape in shapes)
 
 
 def _accepts_layer(basis: Basis, residual: Residual | None, n_in: int, n_out: int, dtype) -> bool:
-    if type(basis) is not BSpline or residual not in (None, jax.nn.silu):
+    if residual not in (None, jax.nn.silu):
         return False
-    return _library.fits_layer(np.dtype(dtype), basis.grid, basis.degree, n_in, n_out)
+    if isinstance(basis, BSpline) and is_local(basis):
+        return _library.fits_layer(np.dtype(dtype), basis.grid, basis.degree, n_in, n_out)
+    return is_global(basis) and _library.fits_global(np.dtype(dtype), basis.n_basis, n_in, n_out)
 
 
 def squared_error(
@@ -59,8 +64,7 @@ def squared_error(
     residuals: Sequence[Residual | None],
 ) -> Float[Array, ""]:
     """Σ_n weight_n |F(x_n) - y_n|² of a network that `accepts` confirmed."""
-    splines = tuple(basis for basis in bases if isinstance(basis, BSpline))
-    layers = Layers(splines, tuple(residual is not None for residual in residuals))
+    layers = Layers(tuple(bases), tuple(residual is not None for residual in residuals))
     flat = []
     for r, c, b, bias in weights:
         shift = jnp.zeros(c.shape[0], c.dtype) if bias is None else bias
@@ -126,14 +130,23 @@ def _jvp(primals, tangents, **params):
 
 
 def _native(ctx, *operands, layers, want_w):
-    domains = [basis.domain for basis in layers.bases]
-    attributes = {
-        "grid": np.array([basis.grid for basis in layers.bases], np.int64),
-        "lo": np.array([lo for lo, _ in domains], np.float64),
-        "hi": np.array([hi for _, hi in domains], np.float64),
-        "residual": np.array(layers.residual, np.int64),
-    }
-    return _call("fit", ctx.avals_in[0].dtype, ctx, operands, **attributes)
+    local = is_local(layers.bases[0])
+    described = [
+        _describe_spline(basis) if local else global_attributes(basis) for basis in layers.bases
+    ]
+    described = [{**of, "residual": r} for of, r in zip(described, layers.residual, strict=True)]
+    attributes = {name: _per_layer([of[name] for of in described]) for name in described[0]}
+    handler = "fit" if local else "fit_global"
+    return _call(handler, ctx.avals_in[0].dtype, ctx, operands, **attributes)
+
+
+def _describe_spline(basis: BSpline) -> dict:
+    """The attributes of a spline basis without its degree, which is three."""
+    return {name: value for name, value in spline_attributes(basis).items() if name != "degree"}
+
+
+def _per_layer(values: list) -> np.ndarray:
+    return np.array(values, np.float64 if isinstance(values[0], float) else np.int64)
 
 
 fit_p = define("kandle_fit", abstract=_shape, multiple_results=True)
