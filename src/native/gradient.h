@@ -31,25 +31,29 @@ struct Gradient : Jet<T, L, K, D, S> {
   }
 
   struct Run {
-    const T* g;            // gradients of the block, (C, samples, outputs)
+    const T* block;        // gradients of the block, see `load_gradients`
+    std::int64_t samples;  // of a chunk of outputs, 0 where outputs are not in chunks
+    const T* g;            // those of some vectors of outputs, (C, samples, outputs)
     std::int64_t g_pitch;  // elements from one sample to the next
     std::int64_t g_component;
     std::int64_t pitch;          // of the rows of weights and of their gradients
     const std::int32_t* sample;  // where the s-th sorted point is among the block's samples
     const T *forward, *phi, *x;  // tables of the points
     std::int64_t begin, end;     // the sorted points of one cell
+
+    // Turns to `vectors` vectors of outputs from `column` on, a chunk if there are chunks.
+    void look_at(std::int64_t column, int vectors) {
+      g = block + column * std::max<std::int64_t>(samples, 1);
+      if (samples) g_pitch = vectors * L;
+    }
   };
 
+  // Adds the points of one cell to the gradients of its weights, sums[t] being those of tap t.
   template <int Chunk>
-  void weight_gradient(const Run& run, std::int64_t column, T* residual_row, T* cell) const {
-    const std::int64_t pitch = run.pitch;
+  [[gnu::always_inline]] void weight_gradient(const Run& run, Vec (*sums)[Chunk]) const {
     const int n_taps = K ? K + 2 : taps;
-    Vec acc[kMaxTaps][Chunk];
-    for (int t = 0; t < n_taps; ++t)
-      for (int v = 0; v < Chunk; ++v)
-        acc[t][v] = Out::load((t ? cell + (t - 1) * pitch : residual_row) + column + v * L);
     for (std::int64_t s = run.begin; s < run.end; ++s) {
-      const T* g = run.g + run.sample[s] * run.g_pitch + column;
+      const T* g = run.g + run.sample[s] * run.g_pitch;
 #pragma GCC unroll 5
       for (int c = 0; c < C; ++c) {
         Vec gradient[Chunk];
@@ -57,13 +61,10 @@ struct Gradient : Jet<T, L, K, D, S> {
 #pragma GCC unroll 7
         for (int t = 0; t < n_taps; ++t) {
           const T scale = run.forward[(c * n_taps + t) * B + s];
-          for (int v = 0; v < Chunk; ++v) acc[t][v] += scale * gradient[v];
+          for (int v = 0; v < Chunk; ++v) sums[t][v] += scale * gradient[v];
         }
       }
     }
-    for (int t = 0; t < n_taps; ++t)
-      for (int v = 0; v < Chunk; ++v)
-        Out::store((t ? cell + (t - 1) * pitch : residual_row) + column + v * L, acc[t][v]);
   }
 
   // Adds to sums[c] the lanes of the gradient with respect to component c of the s-th point: one
@@ -128,7 +129,7 @@ struct Gradient : Jet<T, L, K, D, S> {
       }
     }
     for (std::int64_t s = run.begin; s < run.end; ++s) {
-      const T* g = run.g + run.sample[s] * run.g_pitch + column;
+      const T* g = run.g + run.sample[s] * run.g_pitch;
       Vec sums[C] = {};
       if (!fresh)
         for (int c = 0; c < C; ++c) sums[c] = Out::load(q + (c * B + s) * L);
@@ -151,13 +152,31 @@ struct Gradient : Jet<T, L, K, D, S> {
     run.begin = p.starts[cell], run.end = p.starts[cell + 1];
   }
 
-  // Adds to the gradient of one feature's packed weights, for some columns of a tile.
+  // Adds to the gradient of one feature's packed weights, for some columns of a tile; with `fresh`,
+  // which is for the first block of samples, sets it. From one cell to the next a single row of
+  // weights leaves the registers and a single one enters.
   template <int Chunk>
-  void add_weight_gradient(const Points& p, Run& run, std::int64_t column, T* dw) const {
+  void add_weight_gradient(const Points& p, Run& run, T* dw, bool fresh) const {
+    const int n_taps = K ? K + 2 : taps;
+    const auto load = [&](std::int64_t row, Vec* sums) {
+      for (int v = 0; v < Chunk; ++v)
+        sums[v] = fresh ? Vec{} : Out::load(dw + row * run.pitch + v * L);
+    };
+    const auto store = [&](std::int64_t row, const Vec* sums) {
+      for (int v = 0; v < Chunk; ++v) Out::store(dw + row * run.pitch + v * L, sums[v]);
+    };
+    Vec sums[kMaxTaps][Chunk];
+    for (int t = 0; t < n_taps; ++t) load(t, sums[t]);
     for (std::int64_t j = 0; j < n_cells; ++j) {
       at(p, j, run);
-      if (run.begin < run.end) weight_gradient<Chunk>(run, column, dw, dw + (1 + j) * run.pitch);
+      weight_gradient<Chunk>(run, sums);
+      store(1 + j, sums[1]);
+      for (int t = 1; t + 1 < n_taps; ++t)
+        for (int v = 0; v < Chunk; ++v) sums[t][v] = sums[t + 1][v];
+      if (j + 1 < n_cells) load(j + n_taps, sums[n_taps - 1]);
     }
+    store(0, sums[0]);
+    for (int t = 1; t + 1 < n_taps; ++t) store(n_cells + t, sums[t]);
   }
 
   // The gradient in the inputs of one feature on one block and one tile, w being its packed
@@ -168,6 +187,7 @@ struct Gradient : Jet<T, L, K, D, S> {
       at(p, j, run);
       if (run.begin == run.end) continue;
       Base::template for_chunks<kWeights>(run.pitch, [&](std::int64_t o, auto size) {
+        run.look_at(o, size());
         input_gradient<size()>(run, o, w, w + (1 + j) * run.pitch, q, o == 0);
       });
     }
@@ -205,7 +225,6 @@ struct Gradient : Jet<T, L, K, D, S> {
     T* tables = scratch<T, 4>(kGroup * kTables);
     std::int32_t* cells = scratch<std::int32_t, 4>(B + kGroup * (B + n_cells + 1));
     if (want_x) load_weights<T, L>(args, model, tile, degree, packed);
-    if (want_w) std::fill(dw, dw + features * size, T(0));
     for (std::int64_t start = 0; start < n; start += B) {
       const std::int64_t count = std::min(B, n - start);
       Run run{};
@@ -218,8 +237,10 @@ struct Gradient : Jet<T, L, K, D, S> {
         this->template prepare<true>(x + f * C * B, count, B, cells, points(tables, cells + B, f));
       if (want_w)
         Base::template for_chunks<kSums>(tile.pitch, [&](std::int64_t o, auto chunk) {
+          run.look_at(o, chunk());
           for (std::int64_t f = 0; f < features; ++f)
-            add_weight_gradient<chunk()>(points(tables, cells + B, f), run, o, dw + f * size);
+            add_weight_gradient<chunk()>(points(tables, cells + B, f), run, dw + f * size + o,
+                                         start == 0);
         });
       if (!want_x) continue;
       for (std::int64_t f = 0; f < features; ++f)
@@ -241,22 +262,34 @@ struct Gradient : Jet<T, L, K, D, S> {
                               count, tile.features, columns + c * B, C * B);
   }
 
-  // The gradients of a tile's outputs, copied where they do not fill whole vectors; without
-  // `fresh`, the copies are those of the last call.
+  // The gradients of a tile's outputs. Without derivatives they are copied chunk by chunk of
+  // outputs, (samples, outputs of the chunk): one chunk stays in the first-level cache while all
+  // features meet it. With derivatives they are copied where they do not fill whole vectors.
+  // Without `fresh`, the copies are those of the last call.
   void load_gradients(std::int64_t model, std::int64_t start, std::int64_t count, const Tile& tile,
                       bool fresh, Run& run) const {
     const std::int64_t n = args.n, n_out = args.n_out, pitch = tile.pitch;
     const T* g = args.g.at(model) + start * n_out + tile.output;
-    run.g = g, run.g_pitch = n_out, run.g_component = n * n_out;
-    if (tile.outputs == pitch) return;
+    run.block = g, run.g_pitch = n_out, run.g_component = n * n_out;
+    if (tile.outputs == pitch && (C > 1 || n_out <= kSums * L)) return;
     T* copies = scratch<T, 2>(C * B * pitch);
-    run.g = copies, run.g_pitch = pitch, run.g_component = B * pitch;
+    run.block = copies, run.g_pitch = pitch, run.g_component = B * pitch;
+    run.samples = C == 1 ? B : 0;
     if (!fresh) return;
-    for (int c = 0; c < C; ++c)
-      for (std::int64_t s = 0; s < count; ++s) {
-        T* out = copies + (c * B + s) * pitch;
-        std::fill(std::copy_n(g + (c * n + s) * n_out, tile.outputs, out), out + pitch, T(0));
-      }
+    const auto copy = [&](const T* from, std::int64_t filled, T* to, std::int64_t whole) {
+      std::fill(std::copy_n(from, filled, to), to + whole, T(0));
+    };
+    if constexpr (C == 1) {
+      Base::template for_chunks<kSums>(pitch, [&](std::int64_t o, auto size) {
+        const std::int64_t filled = std::min<std::int64_t>(size() * L, tile.outputs - o);
+        for (std::int64_t s = 0; s < count; ++s)
+          copy(g + s * n_out + o, filled, copies + o * B + s * (size() * L), size() * L);
+      });
+    } else {
+      for (int c = 0; c < C; ++c)
+        for (std::int64_t s = 0; s < count; ++s)
+          copy(g + (c * n + s) * n_out, tile.outputs, copies + (c * B + s) * pitch, pitch);
+    }
   }
 };
 
