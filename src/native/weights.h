@@ -133,11 +133,17 @@ inline void store_gradients(const JetArgs<T>& args, std::int64_t model, const Ti
       if (count == L && columns == L) {
         typename S::Vec weights[L], gradients[L];
         load_square<T, L>(weight, n_in * m, weights);
-        for (int q = 0; q < L; ++q, at.advance()) {
+        // The sum and the scale of a feature stay in registers for all of its functions.
+        typename S::Vec sum = S::load(sums + at.f * L), scale = S::load(scales + at.f * L);
+        for (int q = 0; q < L; ++q) {
           const typename S::Vec value = S::load(rows + at.f * size + at.j * pitch);
-          gradients[q] = S::load(scales + at.f * L) * value;
-          T* sum = sums + at.f * L;
-          if (column + q >= done) S::store(sum, S::load(sum) + weights[q] * value);
+          gradients[q] = scale * value;
+          if (column + q >= done) sum += weights[q] * value;
+          const std::int64_t f = at.f;
+          at.advance();
+          if (at.f == f && q + 1 < L) continue;
+          S::store(sums + f * L, sum);
+          if (q + 1 < L) sum = S::load(sums + at.f * L), scale = S::load(scales + at.f * L);
         }
         transpose_square<T, L>(gradients);
         for (int l = 0; l < L; ++l) S::store(gradient + l * n_in * m, gradients[l]);
