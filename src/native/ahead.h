@@ -1,5 +1,5 @@
-// Asks for the weights of the next tile while the arithmetic of this one runs: rows of weights lie
-// pages apart, where no processor looks ahead by itself.
+// Asks for the weights of the next tile while the arithmetic of this one runs: their rows lie pages
+// apart, where no processor looks ahead by itself.
 #pragma once
 
 #include "kernel.h"
@@ -8,42 +8,47 @@
 namespace kandle {
 namespace KANDLE_ISA {
 
-// The rows of a tile, outputs begin .. end - 1 of it.
+// The cache lines of some numbers, to the second-level cache. Inlined like all that calls it,
+// because the compiler takes a function that only does this for one without any effect.
 template <class T>
-inline void ask_for(const JetArgs<T>& args, std::int64_t model, const Tile& tile,
-                    std::int64_t begin, std::int64_t end) {
-  constexpr std::int64_t kLine = 64 / sizeof(T);
-  const std::int64_t n_in = args.n_in, m = args.spline.grid + args.spline.degree;
-  const T *r = args.r.at(model), *c = args.c.at(model), *b = args.b.at(model);
-  const auto ask = [](const T* from, std::int64_t count) {
-    for (std::int64_t j = 0; j < count; j += kLine) __builtin_prefetch(from + j, 0, 2);
-    __builtin_prefetch(from + count - 1, 0, 2);
-  };
-  for (std::int64_t o = begin; o < end; ++o) {
-    const std::int64_t row = (tile.output + o) * n_in + tile.feature;
-    ask(r + row, tile.features);
-    ask(c + row, tile.features);
-    ask(b + row * m, tile.features * m);
-  }
+KANDLE_INLINE void ask_for(const T* from, std::int64_t count) {
+  constexpr std::uintptr_t kLine = 64;
+  const auto end = reinterpret_cast<std::uintptr_t>(from + count);
+  for (auto at = reinterpret_cast<std::uintptr_t>(from) / kLine * kLine; at < end; at += kLine)
+    __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
 }
 
-// The next tile, in as many portions as there are steps in this one.
+// The weights of a tile, in as many portions as there are steps; with `backward`, what the backward
+// pass needs of them.
 template <class T>
 class Ahead {
  public:
-  Ahead(const JetArgs<T>& args, std::int64_t model, const Tile& next, std::int64_t steps)
-      : args_(args), model_(model), next_(next), steps_(steps) {}
+  Ahead(const JetArgs<T>& args, std::int64_t model, const Tile& tile, std::int64_t steps,
+        bool backward)
+      : args_(args), model_(model), tile_(tile), steps_(steps), backward_(backward) {}
 
-  void step() {
-    const std::int64_t begin = next_.outputs * at_ / steps_;
-    ask_for(args_, model_, next_, begin, next_.outputs * ++at_ / steps_);
+  KANDLE_INLINE void step() {
+    const std::int64_t begin = tile_.outputs * at_ / steps_;
+    const std::int64_t end = tile_.outputs * ++at_ / steps_;
+    const std::int64_t n_in = args_.n_in, m = args_.spline.grid + args_.spline.degree;
+    for (std::int64_t o = begin; o < end; ++o) {
+      const std::int64_t edge = (tile_.output + o) * n_in + tile_.feature;
+      ask_for(args_.c.at(model_) + edge, tile_.features);
+      ask_for(args_.b.at(model_) + edge * m, tile_.features * m);
+      if (!backward_) ask_for(args_.r.at(model_) + edge, tile_.features);
+      if (!backward_ || !args_.update) continue;
+      const std::int64_t all = (model_ * args_.n_out * n_in + edge) * m;
+      ask_for(args_.update->b.m + all, tile_.features * m);
+      ask_for(args_.update->b.v + all, tile_.features * m);
+    }
   }
 
  private:
   const JetArgs<T>& args_;
   const std::int64_t model_;
-  const Tile next_;
+  const Tile tile_;
   const std::int64_t steps_;
+  const bool backward_;
   std::int64_t at_ = 0;
 };
 

@@ -7,6 +7,7 @@
 
 #include "ahead.h"
 #include "jet.h"
+#include "step.h"
 #include "taylor.h"
 
 namespace kandle {
@@ -273,7 +274,7 @@ struct Gradient : Jet<T, L, K, D, S> {
                           : o + most < args.n_out ? part(begin, o + most)
                                                   : Tile{};
         const std::int64_t slot = keep ? i - begin : 0;
-        group(model, part(i, o), next, i == begin, keep, tables + slot * table_size(),
+        group(model, {begin, end}, part(i, o), next, keep, tables + slot * table_size(),
               places + slot * place_count());
       }
     if (args.want_w && begin == 0) store_bias_gradient<T, L>(args, model);
@@ -290,8 +291,8 @@ struct Gradient : Jet<T, L, K, D, S> {
                                    points(tables, places, f));
   }
 
-  // The gradients of one tile, `first` being the first one of its outputs.
-  void group(std::int64_t model, const Tile& tile, const Tile& next, bool first, bool prepared,
+  // The gradients of one tile of the features of a task, whose points may be `prepared`.
+  void group(std::int64_t model, Range task, const Tile& tile, const Tile& next, bool prepared,
              T* tables, std::int32_t* places) const {
     const std::int64_t n = args.n, features = tile.features, size = rows * tile.pitch;
     const bool want_x = args.want_x, want_w = args.want_w;
@@ -305,12 +306,13 @@ struct Gradient : Jet<T, L, K, D, S> {
       const std::int64_t count = std::min(B, n - start);
       Run run{};
       run.pitch = tile.pitch;
-      load_gradients(model, start, count, tile, first || n > B, run);
+      load_gradients(model, start, count, tile, tile.feature == task.begin || n > B, run);
       if (!prepared) prepare_group(model, start, count, tile, tables, places);
       if (want_x && tile.output > 0)
         turn(args.dx + model * C * n * args.n_in, start, count, tile, dx);
       if (want_w) {
-        Ahead<T> ahead(args, model, next, features * ((tile.pitch + kSums * L - 1) / (kSums * L)));
+        const std::int64_t steps = features * ((tile.pitch + kSums * L - 1) / (kSums * L));
+        Ahead<T> ahead(args, model, next, steps, true);
         Base::template for_chunks<kSums>(tile.pitch, [&](std::int64_t o, auto chunk) {
           run.look_at(o, chunk());
           for (std::int64_t f = 0; f < features; ++f) {
@@ -329,7 +331,11 @@ struct Gradient : Jet<T, L, K, D, S> {
                                  args.dx + ((model * C + c) * n + start) * args.n_in + tile.feature,
                                  args.n_in);
     }
-    if (want_w) store_gradients<T, L>(args, model, tile, degree, dw);
+    if (!want_w) return;
+    if (args.update)
+      StepTiles<T, L>(args, model, task.begin, task.end).step(tile, degree, dw);
+    else
+      store_gradients<T, L>(args, model, tile, degree, dw);
   }
 
   // The columns of a tile's features in a block of samples of an array (C, n, n_in).
