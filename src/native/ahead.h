@@ -28,6 +28,7 @@ class Ahead {
       : args_(args), model_(model), tile_(tile), steps_(steps), backward_(backward) {}
 
   KANDLE_INLINE void step() {
+    if (at_ == steps_) return;
     const std::int64_t begin = tile_.outputs * at_ / steps_;
     const std::int64_t end = tile_.outputs * ++at_ / steps_;
     const std::int64_t n_in = args_.n_in, m = args_.spline.grid + args_.spline.degree;

@@ -17,16 +17,12 @@ template <class T, int L, int K, int D, int S>
 struct Gradient : Jet<T, L, K, D, S> {
   using Base = Jet<T, L, K, D, S>;
   using Base::args, Base::degree, Base::taps, Base::rows, Base::n_cells, Base::width;
-  using Base::C, Base::kOrders, Base::kMaxTaps, Base::kTableLanes, Base::kGroup;
+  using Base::kKeptBytes, Base::kKeptWidth, Base::C, Base::kOrders, Base::kMaxTaps, Base::kTableLanes, Base::kGroup;
   using typename Base::Out, typename Base::Vec, typename Base::Tab, typename Base::Points;
   static constexpr std::int64_t B = C == 1 ? 512 : 256;
   // Vectors of outputs whose sums, or weights, stay in registers.
   static constexpr int kSums = K == 3 && kRegisters == 32 ? 4 : 2;
   static constexpr int kWeights = C > 1 ? 1 : kSums;
-
-  // Bytes of the tables of all points up to which they are kept for all tiles of outputs.
-  static constexpr std::int64_t kKeptBytes = std::int64_t{1} << 23;
-  static constexpr std::int64_t kKeptWidth = 64;
 
   T centre[4][4];  // kCubic with derivatives in x
   // Of a row of the tables of points.
