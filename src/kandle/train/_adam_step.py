@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Literal
 
+from kandle._compat import bind
 from kandle.kernels._fused import backward_p
 from kandle.kernels._step import backward_step, has_step
 
@@ -84,8 +85,7 @@ class Program:
             elif any(a is None for a in arguments):
                 results = [None] * len(e.outputs)
             else:
-                functions, params = e.primitive.get_bind_params(e.params)
-                results = e.primitive.bind(*functions, *arguments, **params)
+                results = bind(e.primitive, arguments, e.params)
             results = results if e.primitive.multiple_results or j in replaced else [results]
             values.update(zip(e.outputs, results, strict=True))
         return [values[name] for name in self.outputs]
@@ -124,14 +124,29 @@ class Layer(NamedTuple):
     equation: Equation
     leaves: tuple[int, ...]
 
-    def step(self, operands: Sequence, arrays: Sequence, step, options: dict) -> tuple[list, list]:
+    def step(
+        self, operands: Sequence, arrays: Sequence, step, options: dict, one: Callable
+    ) -> tuple[list, list]:
         """The results of the backward primitive, and (w, m, v) of r, c and b."""
         params = dict(self.equation.params)
         want_x = params.pop("want_x")
         del params["want_w"]
+
+        def on_cpu(step, x, g, *arrays):
+            return backward_step(want_x, **params, **options)(step[None], x, g, *arrays)
+
+        def anywhere(step, x, g, *arrays):
+            weights = (a[None] for a in arrays[:3])
+            *dx, dr, dc, db, dbias = backward_p.bind(x, *weights, g, **self.equation.params)
+            states = zip(*(arrays[j : j + 3] for j in (0, 3, 6)), strict=True)
+            gradients = (d[0] for d in (dr, dc, db))
+            new = [one(d, a, step) for d, a in zip(gradients, states, strict=True)]
+            return dbias, *itertools.chain(*zip(*new, strict=True)), *dx
+
         x, *_, g = operands
-        run = backward_step(want_x, **params, **options)
-        dbias, *results = run(step.astype(x.dtype)[None], x, g, *arrays)
+        dbias, *results = jax.lax.platform_dependent(
+            step.astype(x.dtype), x, g, *arrays, cpu=on_cpu, default=anywhere
+        )
         return [*results[9:], None, None, None, dbias], [results[j:9:3] for j in range(3)]
 
 
@@ -157,7 +172,12 @@ def wide_layers(program: Program, weights: Sequence[jax.Array]) -> dict[int, Lay
 
 
 def advance(
-    loss: Callable, arguments: Sequence, trees: tuple[Any, Any, Any], step, options: dict, one
+    loss: Callable,
+    arguments: Sequence,
+    trees: tuple[Any, Any, Any],
+    step: jax.Array,
+    options: dict,
+    one: Callable,
 ) -> tuple[Any, list[tuple]]:
     """The loss and, for every leaf of the weights, (w, m, v) after a step.
 
@@ -166,7 +186,7 @@ def advance(
         trees: the weights and their moments.
         step: the rate and both bias corrections.
         options: b1, b2, eps and eps_root.
-        one: the step of one leaf from its gradient, one(g, (w, m, v)).
+        one: the step of one leaf from its gradient, (g, (w, m, v), step) ↦ (w, m, v).
     """
     weights, structure = jax.tree.flatten(trees[0])
     moments = [structure.flatten_up_to(tree) for tree in trees[1:]]
@@ -188,7 +208,7 @@ def advance(
     def replacement(layer: Layer) -> Callable:
         def run(*operands):
             arrays = [a[k] for a in (weights, *moments) for k in layer.leaves]
-            results, new = layer.step(operands, arrays, step, options)
+            results, new = layer.step(operands, arrays, step, options, one)
             done.update(zip(layer.leaves, map(tuple, new), strict=True))
             return results
 
@@ -196,6 +216,6 @@ def advance(
 
     value, *gradients = program.run(weights, {j: replacement(s) for j, s in native.items()})
     return value, [
-        done[k] if k in done else one(g, tuple(a[k] for a in (weights, *moments)))
+        done[k] if k in done else one(g, tuple(a[k] for a in (weights, *moments)), step)
         for k, g in enumerate(gradients)
     ]
