@@ -36,11 +36,14 @@ class Ahead {
       const std::int64_t edge = (tile_.output + o) * n_in + tile_.feature;
       ask_for(args_.c.at(model_) + edge, tile_.features);
       ask_for(args_.b.at(model_) + edge * m, tile_.features * m);
-      if (!backward_) ask_for(args_.r.at(model_) + edge, tile_.features);
+      if (!backward_ || args_.update) ask_for(args_.r.at(model_) + edge, tile_.features);
       if (!backward_ || !args_.update) continue;
-      const std::int64_t all = (model_ * args_.n_out * n_in + edge) * m;
-      ask_for(args_.update->b.m + all, tile_.features * m);
-      ask_for(args_.update->b.v + all, tile_.features * m);
+      const std::int64_t all = model_ * args_.n_out * n_in + edge;
+      const WeightStep<T>& update = *args_.update;
+      for (const T* moment : {update.r.m, update.r.v, update.c.m, update.c.v})
+        ask_for(moment + all, tile_.features);
+      for (const T* moment : {update.b.m, update.b.v})
+        ask_for(moment + all * m, tile_.features * m);
     }
   }
 
