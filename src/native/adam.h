@@ -29,7 +29,7 @@ class AdamRule {
   void advance(std::int64_t count, const T* w, const T* g, const T* m, const T* v, T* out, T* m_out,
                T* v_out) const {
     const AdamRule rule = *this;  // a store could change what is only referred to
-    // Results overlap operands element by element at most.
+                                  // Results overlap operands element by element at most.
 #pragma GCC ivdep
     for (std::int64_t j = 0; j < count; ++j) {
       const T m_next = rule.rest1_ * g[j] + rule.b1_ * m[j];

@@ -17,7 +17,8 @@ template <class T, int L, int K, int D, int S>
 struct Gradient : Jet<T, L, K, D, S> {
   using Base = Jet<T, L, K, D, S>;
   using Base::args, Base::degree, Base::taps, Base::rows, Base::n_cells, Base::width;
-  using Base::kKeptBytes, Base::kKeptWidth, Base::C, Base::kOrders, Base::kMaxTaps, Base::kTableLanes, Base::kGroup;
+  using Base::kKeptBytes, Base::kKeptWidth, Base::C, Base::kOrders, Base::kMaxTaps,
+      Base::kTableLanes, Base::kGroup;
   using typename Base::Out, typename Base::Vec, typename Base::Tab, typename Base::Points;
   static constexpr std::int64_t B = C == 1 ? 512 : 256;
   // Vectors of outputs whose sums, or weights, stay in registers.
@@ -266,7 +267,7 @@ struct Gradient : Jet<T, L, K, D, S> {
                       places + (i - begin) * place_count());
     for (std::int64_t o = 0; o < args.n_out; o += most)
       for (std::int64_t i = begin; i < end; i += kGroup) {
-        const Tile next = i + kGroup < end          ? part(i + kGroup, o)
+        const Tile next = i + kGroup < end        ? part(i + kGroup, o)
                           : o + most < args.n_out ? part(begin, o + most)
                                                   : Tile{};
         const std::int64_t slot = keep ? i - begin : 0;

@@ -381,8 +381,9 @@ struct Jet {
     });
     for (std::int64_t i = 0; i < n_in; i += kGroup) {
       const Tile part = tile(i, n_in, output, end);
-      const Tile next = i + kGroup < n_in ? tile(i + kGroup, n_in, output, end)
-                                          : tile(0, n_in, end, std::min(2 * end - output, last_output));
+      const Tile next = i + kGroup < n_in
+                            ? tile(i + kGroup, n_in, output, end)
+                            : tile(0, n_in, end, std::min(2 * end - output, last_output));
       const std::int64_t steps = part.features * ((pitch + kChunk * L - 1) / (kChunk * L));
       Ahead<T> ahead(args, model, next, steps, false);
       load_weights<T, L>(args, model, part, degree, packed);

@@ -74,8 +74,8 @@ struct AdamOptions {
   double b1, b2, eps, eps_root;
 };
 
-// Inputs and outputs from which on a layer's weights can advance within the backward pass: gradient.h
-// takes it then, with tasks over features, whatever the vectors.
+// Inputs and outputs from which on a layer's weights can advance within the backward pass:
+// gradient.h takes it then, with tasks over features, whatever the vectors.
 inline constexpr int kLeastStep = 64;
 
 // Adam's step of a layer's weights, in place: each array and its moments, (models, ...).
