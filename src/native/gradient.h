@@ -280,7 +280,7 @@ struct Gradient : Jet<T, L, K, D, S> {
   // Sorts and tabulates the points of a tile's features in a block of samples.
   void prepare_group(std::int64_t model, std::int64_t start, std::int64_t count, const Tile& tile,
                      T* tables, std::int32_t* places) const {
-    T* x = scratch<T, 3>(3 * kGroup * C * B);
+    T* x = scratch<T, 3>(kGroup * C * B);
     std::int32_t* cells = scratch<std::int32_t, 5>(B);
     turn(args.x.at(model), start, count, tile, x);
     for (std::int64_t f = 0; f < tile.features; ++f)
@@ -298,7 +298,7 @@ struct Gradient : Jet<T, L, K, D, S> {
     T* dx = scratch<T, 5>(kGroup * C * B + C * B * L);
     T* q = dx + kGroup * C * B;
     if (want_x) load_weights<T, L>(args, model, tile, degree, packed);
-    if (want_w && K != 3) std::fill(dw, dw + features * size, T(0));
+    if (want_w && (K != 3 || n == 0)) std::fill(dw, dw + features * size, T(0));
     for (std::int64_t start = 0; start < n; start += B) {
       const std::int64_t count = std::min(B, n - start);
       Run run{};
