@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Literal
 
 from kandle._compat import bind
-from kandle.kernels._fused import backward_p
+from kandle.kernels._fused import backward_p, jet_p
 from kandle.kernels._step import backward_step, has_step
 
 
@@ -29,7 +29,7 @@ class Equation(NamedTuple):
 
 
 class Program:
-    """A jaxpr, with the calls inlined that hold backward primitives."""
+    """A jaxpr, with the calls inlined that hold layers."""
 
     def __init__(self, closed: ClosedJaxpr):
         self._numbers = itertools.count()
@@ -63,7 +63,7 @@ class Program:
         for equation in jaxpr.eqns:
             inputs = [read(atom) for atom in equation.invars]
             inner = equation.params.get("jaxpr")
-            if equation.primitive.name in ("jit", "pjit") and _has_backward(inner):
+            if equation.primitive.name in ("jit", "pjit") and _has_layer(inner):
                 results = self._inline(inner, inputs)
             else:
                 results = [self._new(v.aval.shape) for v in equation.outvars]
@@ -110,10 +110,10 @@ class Program:
         return source if alone and self.shapes[source] == (1, *self.shapes[name]) else None
 
 
-def _has_backward(closed: ClosedJaxpr) -> bool:
+def _has_layer(closed: ClosedJaxpr) -> bool:
     return any(
-        e.primitive is backward_p
-        or (e.primitive.name in ("jit", "pjit") and _has_backward(e.params["jaxpr"]))
+        e.primitive in (jet_p, backward_p)
+        or (e.primitive.name in ("jit", "pjit") and _has_layer(e.params["jaxpr"]))
         for e in closed.jaxpr.eqns
     )
 
