@@ -116,9 +116,7 @@ def adam(
         leaves, structure = jax.tree.flatten(gradient)
         trees = (state.mu, state.nu) if weights is None else (weights, state.mu, state.nu)
         others = (structure.flatten_up_to(tree) for tree in trees)
-        results = [
-            one(g, tuple(arrays), rates) for g, *arrays in zip(leaves, *others, strict=True)
-        ]
+        results = [one(g, tuple(arrays), rates) for g, *arrays in zip(leaves, *others, strict=True)]
         return collected(results, structure, count)
 
     def update(
