@@ -1,4 +1,6 @@
-"""`step` of `kandle.train.adam`: the gradient and Adam's step in one, equal to the two to rounding."""
+"""`step` of `kandle.train.adam`: the gradient and Adam's step in one are those two to rounding."""
+
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -20,11 +22,9 @@ OPTIMIZER = adam(1e-2, b1=0.8, b2=0.99, eps=1e-3, eps_root=1e-6)
 WIDTHS = (70, 130, 67, 3, 1)
 
 
-def example(widths=WIDTHS, dtype=np.float32, rows=41, **options):
+def example(widths=WIDTHS, dtype: type = np.float32, rows: int = 41, **options: Any):
     model = KAN(widths, grid=4, init="glorot", key=jax.random.key(0), **options)
-    model = jax.tree.map(
-        lambda a: a.astype(dtype) if eqx.is_inexact_array(a) else a, model
-    )
+    model = jax.tree.map(lambda a: a.astype(dtype) if eqx.is_inexact_array(a) else a, model)
     weights, static = eqx.partition(model, eqx.is_inexact_array)
     rng = np.random.default_rng(0)
     x = jnp.asarray(rng.uniform(-1.1, 1.1, (rows, widths[0])), dtype)
@@ -132,7 +132,8 @@ def test_weights_that_are_used_otherwise_take_two_steps(change):
 
 
 def test_other_layers_take_two_steps():
-    for options in ({"backend": "dense"}, {"residual": None}):
+    choices: list[dict[str, Any]] = [{"backend": "dense"}, {"residual": None}]
+    for options in choices:
         weights, loss, data = example(**options)
         assert fused_layers(loss, weights, *data) == 0
         got, wanted = (advanced(way(loss, *data), weights) for way in (fused, separate))
@@ -152,7 +153,7 @@ def test_a_batch_has_the_bits_of_its_models():
     inner = jax.vmap(run, in_axes=(0, None))
     together = jax.vmap(inner, in_axes=(0, 0))(batch, points)
     for i, j in ((0, 1), (1, 0)):
-        alone = run(jax.tree.map(lambda a: a[i, j], batch), points[i])
+        alone = run(jax.tree.map(lambda a, i=i, j=j: a[i, j], batch), points[i])
         wide = {(70, 64), (70, 64, 7)}  # the others are XLA's
         for a, b in zip(jax.tree.leaves(alone), jax.tree.leaves(together), strict=True):
             if a.shape in wide:

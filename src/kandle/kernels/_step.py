@@ -1,8 +1,8 @@
 """The backward pass of a wide layer that advances its weights by Adam at once.
 
-A tile's gradient is in the cache when it is complete, and its weights are read there anyway: r, c, b
-and their moments advance tile by tile, in place, and no gradient of the size of the weights is ever
-stored.
+A tile's gradient is in the cache when it is complete, and its weights are read there anyway: r, c,
+b and their moments advance tile by tile, in place, and no gradient of the size of the weights is
+ever stored.
 """
 
 import functools
@@ -16,13 +16,15 @@ from kandle.kernels._families import is_local
 from kandle.kernels._fused import _attributes, _has_fused
 
 
-def has_step(x, g, *, basis, first, second, residual) -> bool:
-    """Whether a layer of such points and gradients, (1, C, N, ...), can advance in its backward."""
+def has_step(
+    x: tuple[int, ...], g: tuple[int, ...], dtype, *, basis, first, second, residual
+) -> bool:
+    """Whether a layer with points and gradients of such shapes can advance in its backward pass."""
     library = _library.library()
-    if library is None or x.dtype.name not in ("float32", "float64") or not residual:
+    if library is None or dtype.name not in ("float32", "float64") or not residual:
         return False
-    wide = min(x.shape[-1], g.shape[-1]) >= library.kandle_least_step()
-    alone = x.shape[0] == g.shape[0] == 1  # a batch of models is a `vmap` of the step
+    wide = min(x[-1], g[-1]) >= library.kandle_least_step()
+    alone = x[0] == g[0] == 1  # a batch of models is a `vmap` of the step
     return wide and alone and is_local(basis) and _has_fused(basis, first, second)
 
 
@@ -54,21 +56,18 @@ def backward_step(
         def spread(a, leads):
             return a if leads else jnp.broadcast_to(a, (size, *a.shape))
 
-        def models(a, leads):  # what all models share stays as it is
-            if not leads and a.shape[0] == 1:
-                return a
-            a = spread(a, leads)
-            return a.reshape(-1, *a.shape[2:])
-
         step = spread(step, batched[0])
         count = step.shape[1]
+
+        def fold(a, leads):
+            if not leads and a.shape[0] == 1:  # what all models share stays as it is
+                return a
+            a = spread(a, leads)
+            a = jnp.broadcast_to(a, (size, count, *a.shape[2:]))
+            return a.reshape(-1, *a.shape[2:])
+
         arrays = [spread(a, leads) for a, leads in zip(arrays, batched[3:], strict=True)]
-        x, g = (
-            jnp.broadcast_to(a, (size, count, *a.shape[2:])).reshape(-1, *a.shape[2:])
-            if leads
-            else models(a, leads)
-            for a, leads in zip((x, g), batched[1:3], strict=True)
-        )
+        x, g = (fold(a, leads) for a, leads in zip((x, g), batched[1:3], strict=True))
         dbias, *results = call(step.reshape(-1, 3), x, g, *arrays)
         unfold = [dbias, *results[len(arrays) :]]
         dbias, *dx = (a.reshape(size, count, *a.shape[1:]) for a in unfold)

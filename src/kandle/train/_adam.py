@@ -85,7 +85,7 @@ def adam(
         ...     return jnp.sum((weights["b"] - x) ** 2)
         >>> value, weights, state = optimizer.step(loss, state, weights, 2.0)
         >>> print(f"{value:.3f} {weights['b'][0, 0]:.4f}")
-        6.012 0.9991
+        6.012 0.9994
     """
     options = {"b1": b1, "b2": b2, "eps": eps, "eps_root": eps_root}
 
@@ -116,9 +116,7 @@ def adam(
         leaves, structure = jax.tree.flatten(gradient)
         trees = (state.mu, state.nu) if weights is None else (weights, state.mu, state.nu)
         others = (structure.flatten_up_to(tree) for tree in trees)
-        results = [
-            one(g, tuple(arrays), rates) for g, *arrays in zip(leaves, *others, strict=True)
-        ]
+        results = [one(g, tuple(arrays), rates) for g, *arrays in zip(leaves, *others, strict=True)]
         return collected(results, structure, count)
 
     def update(

@@ -1,4 +1,4 @@
-"""The gradient of a loss and Adam's step in one, where a wide layer can advance in its backward pass.
+"""The gradient of a loss and Adam's step in one, for layers that advance in their backward pass.
 
 `advance` traces the gradient to a jaxpr. Where the weights r, c and b of a layer enter the loss
 through that layer alone, their gradients are results of its backward primitive and of nothing else:
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Literal
 
 from kandle._compat import bind
-from kandle.kernels._fused import backward_p
+from kandle.kernels._fused import backward_p, jet_p
 from kandle.kernels._step import backward_step, has_step
 
 
@@ -29,7 +29,7 @@ class Equation(NamedTuple):
 
 
 class Program:
-    """A jaxpr, with the calls inlined that hold backward primitives."""
+    """A jaxpr, with the calls inlined that hold layers."""
 
     def __init__(self, closed: ClosedJaxpr):
         self._numbers = itertools.count()
@@ -63,7 +63,7 @@ class Program:
         for equation in jaxpr.eqns:
             inputs = [read(atom) for atom in equation.invars]
             inner = equation.params.get("jaxpr")
-            if equation.primitive.name in ("jit", "pjit") and _has_backward(inner):
+            if equation.primitive.name in ("jit", "pjit") and _has_layer(inner):
                 results = self._inline(inner, inputs)
             else:
                 results = [self._new(v.aval.shape) for v in equation.outvars]
@@ -101,7 +101,7 @@ class Program:
         return self.inputs.index(source)
 
     def source(self, name: int) -> int | None:
-        """The variable that this result is, without its first axis, if nothing else reads either."""
+        """What this result is without its first axis, if nothing else reads either of them."""
         e = self.origin.get(name)
         if e is None or e.primitive.name not in ("reduce_sum", "squeeze", "reshape"):
             return None
@@ -110,10 +110,10 @@ class Program:
         return source if alone and self.shapes[source] == (1, *self.shapes[name]) else None
 
 
-def _has_backward(closed: ClosedJaxpr) -> bool:
+def _has_layer(closed: ClosedJaxpr) -> bool:
     return any(
-        e.primitive is backward_p
-        or (e.primitive.name in ("jit", "pjit") and _has_backward(e.params["jaxpr"]))
+        e.primitive in (jet_p, backward_p)
+        or (e.primitive.name in ("jit", "pjit") and _has_layer(e.params["jaxpr"]))
         for e in closed.jaxpr.eqns
     )
 
@@ -150,23 +150,25 @@ class Layer(NamedTuple):
         return [*results[9:], None, None, None, dbias], [results[j:9:3] for j in range(3)]
 
 
-def wide_layers(program: Program, weights: Sequence[jax.Array]) -> dict[int, Layer]:
-    """The layers that can advance in their backward pass, by their equation."""
+def wide_layers(program: Program, states: Sequence[Sequence[jax.Array]]) -> dict[int, Layer]:
+    """The layers that can advance in their backward pass, by their equation.
+
+    `states` are the leaves of the weights and of both moments.
+    """
     found = {}
     gradients = [program.source(name) for name in program.outputs[1:]]
     for j, e in enumerate(program.equations):
         if e.primitive is not backward_p or not e.params["want_w"]:
             continue
         x, r, c, b, g = e.inputs
-        params = {k: v for k, v in e.params.items() if k not in ("want_x", "want_w")}
-        leaves = tuple(program.leaf(name) for name in (r, c, b))
-        if None in leaves or len(set(leaves)) < 3:
-            continue
+        leaves = tuple(k for k in map(program.leaf, (r, c, b)) if k is not None)
         results = e.outputs[e.params["want_x"] :][:3]
-        points, outputs = (
-            jax.ShapeDtypeStruct(program.shapes[name], weights[leaves[2]].dtype) for name in (x, g)
-        )
-        if [gradients[k] for k in leaves] == results and has_step(points, outputs, **params):
+        if [gradients[k] for k in leaves] != results:
+            continue
+        types = {state[k].dtype for state in states for k in leaves}
+        params = {k: v for k, v in e.params.items() if k not in ("want_x", "want_w")}
+        shapes = program.shapes[x], program.shapes[g]
+        if len(types) == 1 and has_step(*shapes, types.pop(), **params):
             found[j] = Layer(e, leaves)
     return found
 
@@ -197,12 +199,7 @@ def advance(
         return value, *structure.flatten_up_to(gradient)
 
     program = Program(jax.make_jaxpr(value_and_gradient)(*weights))
-    layers = wide_layers(program, weights)
-    native = {
-        j: layer
-        for j, layer in layers.items()
-        if len({a[k].dtype for k in layer.leaves for a in (weights, *moments)}) == 1
-    }
+    layers = wide_layers(program, (weights, *moments))
     done: dict[int, tuple] = {}
 
     def replacement(layer: Layer) -> Callable:
@@ -214,7 +211,7 @@ def advance(
 
         return run
 
-    value, *gradients = program.run(weights, {j: replacement(s) for j, s in native.items()})
+    value, *gradients = program.run(weights, {j: replacement(s) for j, s in layers.items()})
     return value, [
         done[k] if k in done else one(g, tuple(a[k] for a in (weights, *moments)), step)
         for k, g in enumerate(gradients)
