@@ -40,8 +40,7 @@ class BackwardTasks {
   void run(const Kernels<T>& kernels, std::int64_t task) const {
     const std::int64_t model = task / parts_, part = task % parts_;
     if (chunks_ == 1) {
-      kernels.jet_backward(args_, model, args_.n_in * part / parts_,
-                           args_.n_in * (part + 1) / parts_);
+      kernels.jet_backward(args_, model, first_feature(part), first_feature(part + 1));
     } else if (parts_ == 1) {
       for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) run_chunk(kernels, model, chunk);
       add_up(model);
@@ -52,6 +51,13 @@ class BackwardTasks {
   }
 
  private:
+  // Long ranges of features begin where a cache line of inputs does.
+  std::int64_t first_feature(std::int64_t part) const {
+    constexpr std::int64_t kUnit = 16, kLong = 8 * kUnit;
+    const std::int64_t at = args_.n_in * part / parts_;
+    return part < parts_ && args_.n_in >= kLong * parts_ ? at / kUnit * kUnit : at;
+  }
+
   static constexpr std::int64_t kCacheLine = 64, kLeastSamples = 1024, kChunks = 2,
                                 kMostOutputs = 1024;
 

@@ -149,3 +149,22 @@ def test_a_non_finite_input_reaches_its_row_and_its_feature_alone(n_out, bad):
     for edges in (np.isnan(dr), np.isnan(dc), np.isnan(db).any(-1)):
         np.testing.assert_array_equal(edges, np.broadcast_to(feature, dr.shape))
     assert np.isfinite(dbias).all()
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (0, 70, 300, 5, 3), (513, 40, 300, 5, 3)])
+def test_gradients_of_the_weights_alone_have_the_same_bits(shape):
+    x, *weights, g = example(*shape)
+    options = {"basis": BSpline(grid=shape[3], degree=shape[4]), "residual": jax.nn.silu}
+
+    @jax.jit
+    def gradients(x, *weights):
+        def value(x, *weights):
+            return kernels.jet(x[None], *weights, **options, first=0, second=0, backend="native")[0]
+
+        _, both = jax.vjp(value, x, *weights)
+        _, alone = jax.vjp(functools.partial(value, x), *weights)
+        return both(g)[1:], alone(g)
+
+    for a, b in zip(*gradients(x, *weights), strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert shape[0] > 0 or not np.any(a)

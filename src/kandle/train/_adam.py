@@ -10,19 +10,26 @@ import optax
 from jaxtyping import Array, Float
 
 from kandle.kernels import _library
+from kandle.train import _adam_step
 
 # Smaller arrays are updated by XLA, which fuses them with what surrounds them.
 _NATIVE_SIZE = 1 << 14
 
 
 class FusedAdam(optax.GradientTransformation):
-    """Optax's `init` and `update`, and `apply`: an update that is added to the weights at once."""
+    """Optax's `init` and `update`, and two more methods.
+
+    `apply` adds the update to the weights at once, `step` also takes the gradient.
+    """
 
     apply: Callable[[Any, optax.OptState, Any], tuple[Any, optax.OptState]]
+    step: Callable[..., tuple[Array, Any, optax.OptState]]
 
-    def __new__(cls, init: Callable, update: Callable, apply: Callable) -> "FusedAdam":
+    def __new__(
+        cls, init: Callable, update: Callable, apply: Callable, step: Callable
+    ) -> "FusedAdam":
         self = super().__new__(cls, init, update)
-        self.apply = apply
+        self.apply, self.step = apply, step
         return self
 
 
@@ -43,14 +50,22 @@ def adam(
     number. The updates equal those of `optax.adam` to rounding. Without the native kernels, on
     other devices and in other types than float32 and float64 the same formula runs on XLA.
 
-    The result is an Optax transformation with one more method:
+    The result is an Optax transformation with two more methods. The first,
 
         weights, state = optimizer.apply(gradient, state, weights)
 
     is `update` followed by `optax.apply_updates` in a single pass, which updates weights and
     moments in place where `jit` may reuse their buffers (`donate_argnums`, or inside of a loop).
     It reads and writes less memory than anything XLA makes of `optax.adam`: use it for networks of
-    millions of weights.
+    millions of weights. The second,
+
+        value, weights, state = optimizer.step(loss, state, weights, *arguments)
+
+    is `jax.value_and_grad(loss)(weights, *arguments)` followed by `apply`. The layers of B-splines
+    with at least 64 inputs and outputs advance within their backward pass on the native backend:
+    their gradients never leave the caches. That needs weights that enter the loss through their
+    layer alone, once; all others take the two steps. The numbers are the same to rounding. Call it
+    inside of `jit`, best in a loop or with the weights and the state donated.
 
     Args:
         learning_rate: the rate, or a function of the step, counted from 0.
@@ -66,6 +81,11 @@ def adam(
         >>> weights, state = optimizer.apply(weights, optimizer.init(weights), weights)
         >>> print(f"{weights['b'][0, 0]:.4f}")
         0.9990
+        >>> def loss(weights, x):
+        ...     return jnp.sum((weights["b"] - x) ** 2)
+        >>> value, weights, state = optimizer.step(loss, state, weights, 2.0)
+        >>> print(f"{value:.3f} {weights['b'][0, 0]:.4f}")
+        6.012 0.9994
     """
     options = {"b1": b1, "b2": b2, "eps": eps, "eps_root": eps_root}
 
@@ -73,23 +93,31 @@ def adam(
         m, v = (jax.tree.map(jnp.zeros_like, params) for _ in range(2))
         return optax.ScaleByAdamState(jnp.zeros([], jnp.int32), m, v)
 
-    def advance(weights: Any, gradient: Any, state: optax.OptState):
-        """The updates or, unless `weights` is None, the new weights; and the new state."""
+    def one(g: Array, arrays: tuple[Array, ...], rates: Array) -> tuple[Array, Array, Array]:
+        return _advance(g, arrays, rates.astype(g.dtype), **options)
+
+    def next_step(state: optax.OptState) -> tuple[Array, Array]:
+        """The number of the step, and its rate and bias corrections."""
         assert isinstance(state, optax.ScaleByAdamState)
         rate = learning_rate(state.count) if callable(learning_rate) else learning_rate
         count = optax.safe_increment(state.count)
-        step = jnp.stack([jnp.asarray(a, float) for a in (rate, 1 - b1**count, 1 - b2**count)])
-        leaves, structure = jax.tree.flatten(gradient)
-        trees = (state.mu, state.nu) if weights is None else (weights, state.mu, state.nu)
-        others = (structure.flatten_up_to(tree) for tree in trees)
-        results = [
-            _advance(g, tuple(arrays), step.astype(g.dtype), **options)
-            for g, *arrays in zip(leaves, *others, strict=True)
-        ]
+        rates = (rate, 1 - b1**count, 1 - b2**count)
+        return count, jnp.stack([jnp.asarray(a, float) for a in rates])
+
+    def collected(results: list, structure: Any, count: Array):
         out, m, v = (
             jax.tree.unflatten(structure, [result[j] for result in results]) for j in range(3)
         )
         return out, optax.ScaleByAdamState(count, m, v)
+
+    def advance(weights: Any, gradient: Any, state: optax.OptState):
+        """The updates or, unless `weights` is None, the new weights; and the new state."""
+        count, rates = next_step(state)
+        leaves, structure = jax.tree.flatten(gradient)
+        trees = (state.mu, state.nu) if weights is None else (weights, state.mu, state.nu)
+        others = (structure.flatten_up_to(tree) for tree in trees)
+        results = [one(g, tuple(arrays), rates) for g, *arrays in zip(leaves, *others, strict=True)]
+        return collected(results, structure, count)
 
     def update(
         updates: Any, state: optax.OptState, params: Any = None
@@ -101,7 +129,15 @@ def adam(
     ) -> tuple[Any, optax.ScaleByAdamState]:
         return advance(weights, gradient, state)
 
-    return FusedAdam(init, update, apply)
+    def step(
+        loss: Callable[..., Array], state: optax.OptState, weights: Any, *arguments: Any
+    ) -> tuple[Array, Any, optax.ScaleByAdamState]:
+        count, rates = next_step(state)
+        trees = (weights, state.mu, state.nu)
+        value, results = _adam_step.advance(loss, arguments, trees, rates, options, one)
+        return value, *collected(results, jax.tree.structure(weights), count)
+
+    return FusedAdam(init, update, apply, step)
 
 
 @functools.partial(jax.jit, static_argnames=("b1", "b2", "eps", "eps_root"))
