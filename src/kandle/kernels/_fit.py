@@ -140,8 +140,9 @@ def _native(ctx, *operands, layers, want_w):
     return _call(handler, ctx.avals_in[0].dtype, ctx, operands, **attributes)
 
 
-def _describe_spline(basis: BSpline) -> dict:
+def _describe_spline(basis: Basis) -> dict:
     """The attributes of a spline basis without its degree, which is three."""
+    assert isinstance(basis, BSpline)
     return {name: value for name, value in spline_attributes(basis).items() if name != "degree"}
 
 
