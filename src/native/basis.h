@@ -48,8 +48,7 @@ struct TapTable {
       for (int p = 0; p + order <= k; ++p) {
         double falling = 1.0;
         for (int j = 0; j < order; ++j) falling *= p + order - j;
-        taps[t][p] =
-            static_cast<T>(kCardinalSplines.piece[k][k - t][p + order] * falling * scale);
+        taps[t][p] = static_cast<T>(kCardinalSplines.piece[k][k - t][p + order] * falling * scale);
       }
   }
 };

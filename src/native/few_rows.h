@@ -63,8 +63,7 @@ void evaluate_few(const JetArgs<T>& args, std::int64_t model, Range outputs,
           const T* tap = point.taps + i + f;
           sums[s] += *tap * residual;
 #pragma GCC unroll 4
-          for (int t = 0; t <= kDegree; ++t)
-            sums[s] += tap[(1 + t) * point.pitch] * (scale * w[t]);
+          for (int t = 0; t <= kDegree; ++t) sums[s] += tap[(1 + t) * point.pitch] * (scale * w[t]);
         }
       }
     }

@@ -110,7 +110,8 @@ def _check_plain(model: Any) -> None:
 
 def _from_kandle(layer: KANLayer, kind: Any) -> Any:
     basis = layer.basis
-    if type(basis) not in (BSpline, Knots):
+    # A subclass may compute anything: the other function refuses it.
+    if not isinstance(basis, BSpline | Knots) or type(basis) not in (BSpline, Knots):
         return layer_from_kandle(layer)
     knots = basis.full if isinstance(basis, Knots) else basis.knots
     part = kind(

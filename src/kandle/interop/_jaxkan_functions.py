@@ -91,10 +91,8 @@ def layer_from_kandle(layer: KANLayer) -> Any:
     basis, b = layer.basis, layer.b
     shape = {"n_in": layer.n_in, "n_out": layer.n_out, "add_bias": layer.bias is not None}
     options = {**shape, "residual": layer.residual, "external_weights": True}
-    # A subclass may compute anything.
-    if type(basis) not in (Chebyshev, Legendre, Fourier, RBF):
-        raise must("'model' of from_kandle", "of bases that jaxKAN has", type(basis).__name__)
-    if isinstance(basis, Chebyshev | Legendre):
+    known = type(basis) in (Chebyshev, Legendre, Fourier, RBF)  # a subclass may compute anything
+    if known and isinstance(basis, Chebyshev | Legendre):
         if basis.squash != "tanh" or basis.domain != (-1.0, 1.0):
             raise _no_equivalent(basis, "squash='tanh' and domain (-1, 1)")
         if basis.constant and layer.bias is not None:
@@ -102,15 +100,17 @@ def layer_from_kandle(layer: KANLayer) -> Any:
         if not basis.constant and layer.bias is None:
             b = jnp.pad(b, ((0, 0), (0, 0), (1, 0)))  # jaxKAN adds the constant function
         part = _POLYNOMIALS[type(basis)](D=basis.degree, **options)
-    elif isinstance(basis, Fourier):
+    elif known and isinstance(basis, Fourier):
         if basis.frequency != 1.0 or layer.residual is not None:
             raise _no_equivalent(basis, "frequency 1 and no residual function")
         part = FourierLayer(D=basis.order, **shape)
-    else:
+    elif known and isinstance(basis, RBF):
         kernel = {"type": "gaussian", "std": basis.width}
         part = RBFLayer(D=basis.centers, kernel=kernel, grid_range=basis.domain, **options)
         centers = jnp.asarray(np.linspace(*basis.domain, basis.centers), b.dtype)
         part.grid.item = jnp.tile(centers, (layer.n_in, 1))
+    else:
+        raise must("'model' of from_kandle", "of bases that jaxKAN has", type(basis).__name__)
     write_function_weights(part, layer.r, layer.c, b, layer.bias)
     return part
 

@@ -45,8 +45,13 @@ def accepts(
         np.dtype(dtype).name in ("float32", "float64")
         and max(widths[1:]) <= _MOST_OUTPUTS
         and all(residual in (None, jax.nn.silu) for residual in residuals)
-        and all(is_local(b) and _library.has_fused_jet(b.degree, 0, 0) for b in bases)
+        and all(_accepts_basis(basis) for basis in bases)
     )
+
+
+def _accepts_basis(basis: Basis) -> bool:
+    local = isinstance(basis, BSpline) and is_local(basis)
+    return local and _library.has_fused_jet(basis.degree, 0, 0)
 
 
 def values(

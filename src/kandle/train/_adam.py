@@ -96,11 +96,10 @@ def adam(
     def one(g: Array, arrays: tuple[Array, ...], rates: Array) -> tuple[Array, Array, Array]:
         return _advance(g, arrays, rates.astype(g.dtype), **options)
 
-    def next_step(state: optax.OptState) -> tuple[Array, Array]:
+    def next_step(state: optax.ScaleByAdamState) -> tuple[Array, Array]:
         """The number of the step, and its rate and bias corrections."""
-        assert isinstance(state, optax.ScaleByAdamState)
         rate = learning_rate(state.count) if callable(learning_rate) else learning_rate
-        count = optax.safe_increment(state.count)
+        count = jnp.asarray(optax.safe_increment(state.count))
         rates = (rate, 1 - b1**count, 1 - b2**count)
         return count, jnp.stack([jnp.asarray(a, float) for a in rates])
 
@@ -112,6 +111,7 @@ def adam(
 
     def advance(weights: Any, gradient: Any, state: optax.OptState):
         """The updates or, unless `weights` is None, the new weights; and the new state."""
+        assert isinstance(state, optax.ScaleByAdamState)
         count, rates = next_step(state)
         leaves, structure = jax.tree.flatten(gradient)
         trees = (state.mu, state.nu) if weights is None else (weights, state.mu, state.nu)
@@ -132,6 +132,7 @@ def adam(
     def step(
         loss: Callable[..., Array], state: optax.OptState, weights: Any, *arguments: Any
     ) -> tuple[Array, Any, optax.ScaleByAdamState]:
+        assert isinstance(state, optax.ScaleByAdamState)
         count, rates = next_step(state)
         trees = (weights, state.mu, state.nu)
         value, results = _adam_step.advance(loss, arguments, trees, rates, options, one)
