@@ -50,8 +50,9 @@ def accepts(
 
 
 def _accepts_basis(basis: Basis) -> bool:
-    local = isinstance(basis, BSpline) and is_local(basis)
-    return local and _library.has_fused_jet(basis.degree, 0, 0)
+    if not isinstance(basis, BSpline) or not is_local(basis):
+        return False
+    return _library.has_fused_jet(basis.degree, 0, 0)
 
 
 def values(
