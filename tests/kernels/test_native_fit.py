@@ -11,6 +11,7 @@ import pytest
 
 from kandle import KAN, kernels
 from kandle.kernels import _fit, _library
+from kandle.kernels._layers import Layers
 from kandle.nn import KANLayer
 from kandle.train import Fit, FitRows
 from kandle.train._squared_error import fused_squared_error
@@ -243,7 +244,7 @@ def test_the_composed_form_is_the_same():
     model = network((2, 8, 1), 5, "silu", True, "float32")
     flat = [w for layer in model.layers for w in (layer.r, layer.c, layer.b, layer.bias)]
     operands = [a[None] for a in (arrays["x"], arrays["y"], arrays["weight"], *flat)]
-    static = _fit.Layers(tuple(layer.basis for layer in model.layers), (True, True))
+    static = Layers(tuple(layer.basis for layer in model.layers), (True, True))
     for want_w in (False, True):
         got = _fit.fit_p.bind(*operands, layers=static, want_w=want_w)
         assert_close(got, _fit._composed(*operands, layers=static, want_w=want_w), "float32")

@@ -15,6 +15,7 @@ from test_native_fit import assert_close, data, loss, plain_loss
 
 from kandle import KAN, bases, kernels
 from kandle.kernels import _fit, _library
+from kandle.kernels._layers import Layers
 from kandle.train import Fit
 from kandle.train._squared_error import fused_squared_error
 
@@ -116,7 +117,7 @@ def test_shared_and_own_operands_of_several_models():
     arrays, model = data(widths, 50, "float32"), network(widths, bases.Chebyshev(5))
     flat = [w for layer in model.layers for w in (layer.r, layer.c, layer.b, layer.bias)]
     operands = [a[None] for a in (arrays["x"], arrays["y"], arrays["weight"], *flat)]
-    static = {"layers": _fit.Layers((basis, basis), (True, True)), "want_w": True}
+    static = {"layers": Layers((basis, basis), (True, True)), "want_w": True}
     composed = jax.jit(functools.partial(_fit._composed, **static))
     for shared in range(len(operands)):
         factors = jnp.array([1.0, 0.5, -0.8])

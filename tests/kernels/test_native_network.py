@@ -9,6 +9,7 @@ import pytest
 
 from kandle import KAN, kernels
 from kandle.kernels import _library, _network
+from kandle.kernels._layers import Layers
 from kandle.nn import KANLayer
 
 pytestmark = pytest.mark.skipif(
@@ -174,7 +175,7 @@ def test_the_composed_form_is_the_same():
     model, x = network((2, 9, 3), 5, 3, "silu", True), points(30, 2)
     weights = [(l.r, l.c, l.b, l.bias) for l in model.layers]
     flat = [w[None] for layer in weights for w in layer]
-    layers = _network.Layers(tuple(l.basis for l in model.layers), (True, True))
+    layers = Layers(tuple(l.basis for l in model.layers), (True, True))
     got = jax.jit(lambda *operands: _network._composed(*operands, layers=layers))(x[None], *flat)
     np.testing.assert_array_equal(got[0], model(x))
 

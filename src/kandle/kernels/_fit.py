@@ -10,7 +10,6 @@ derivatives and other platforms fall back on `_composed`, the same loss layer by
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,17 +22,10 @@ from jaxtyping import Array, Float
 from kandle.bases import Basis, BSpline
 from kandle.kernels import _library
 from kandle.kernels._families import global_attributes, is_global, is_local, spline_attributes
-from kandle.kernels._fused import jet_p
+from kandle.kernels._layers import Layers, Weights, flat_weights
 from kandle.kernels._models import define, lower, n_models
 from kandle.kernels._residual import Residual
 from kandle.kernels._trilinear import _call
-
-
-class Layers(NamedTuple):
-    """The static part of a network: its bases, and which layers have SiLU as residual function."""
-
-    bases: tuple[Basis, ...]
-    residual: tuple[bool, ...]
 
 
 def accepts(
@@ -58,18 +50,14 @@ def squared_error(
     x: Float[Array, "N n_in"],
     y: Float[Array, "N n_out"],
     weight: Float[Array, " N"],
-    weights: Sequence[tuple[Array | None, Array, Array, Array | None]],
+    weights: Sequence[Weights],
     *,
     bases: Sequence[Basis],
     residuals: Sequence[Residual | None],
 ) -> Float[Array, ""]:
     """Σ_n weight_n |F(x_n) - y_n|² of a network that `accepts` confirmed."""
-    layers = Layers(tuple(bases), tuple(residual is not None for residual in residuals))
-    flat = []
-    for r, c, b, bias in weights:
-        shift = jnp.zeros(c.shape[0], c.dtype) if bias is None else bias
-        flat += [jnp.zeros_like(c) if r is None else r, c, b, shift]
-    return _loss(layers, *(operand[None] for operand in (x, y, weight, *flat)))[0]
+    operands = (x, y, weight, *flat_weights(weights))
+    return _loss(Layers.of(bases, residuals), *(operand[None] for operand in operands))[0]
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -106,11 +94,7 @@ def _shape(x, y, weight, *weights, layers, want_w):
 
 
 def _composed_loss(layers: Layers, x, y, weight, *weights):
-    h = x[:, None]
-    for i, (basis, residual) in enumerate(zip(*layers, strict=True)):
-        static = {"basis": basis, "first": 0, "second": 0, "residual": residual}
-        h = jet_p.bind(h, *weights[4 * i : 4 * i + 4], **static)
-    return jnp.sum(weight[..., None] * (h[:, 0] - y) ** 2, axis=(1, 2))
+    return jnp.sum(weight[..., None] * (layers.through(x, weights) - y) ** 2, axis=(1, 2))
 
 
 def _composed(*operands, layers, want_w):

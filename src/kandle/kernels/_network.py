@@ -9,7 +9,6 @@ saves is the dispatch of every layer but one, which a few rows take longer with 
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,20 +20,13 @@ from jaxtyping import Array, Float
 from kandle.bases import Basis, BSpline
 from kandle.kernels import _library
 from kandle.kernels._families import is_local
-from kandle.kernels._fused import jet_p
+from kandle.kernels._layers import Layers, Weights, flat_weights
 from kandle.kernels._models import define, lower, n_models, no_tangent
 from kandle.kernels._residual import Residual
 from kandle.kernels._trilinear import _call
 
 # Threads share the outputs of wider layers, which are called one by one.
 _MOST_OUTPUTS = 255
-
-
-class Layers(NamedTuple):
-    """The static part of a network: its bases, and which layers have SiLU as residual function."""
-
-    bases: tuple[BSpline, ...]
-    residual: tuple[bool, ...]
 
 
 def accepts(
@@ -57,19 +49,14 @@ def _accepts_basis(basis: Basis) -> bool:
 
 def values(
     x: Float[Array, "N n_in"],
-    weights: Sequence[tuple[Array | None, Array, Array, Array | None]],
+    weights: Sequence[Weights],
     *,
     bases: Sequence[Basis],
     residuals: Sequence[Residual | None],
 ) -> Float[Array, "N n_out"]:
     """F(x) of a network that `accepts` confirmed, with (r, c, b, bias) of every layer."""
-    splines = tuple(basis for basis in bases if isinstance(basis, BSpline))
-    layers = Layers(splines, tuple(residual is not None for residual in residuals))
-    flat = []
-    for r, c, b, bias in weights:
-        shift = jnp.zeros(c.shape[0], c.dtype) if bias is None else bias
-        flat += [jnp.zeros_like(c) if r is None else r, c, b, shift]
-    return network_p.bind(*(operand[None] for operand in (x, *flat)), layers=layers)[0]
+    operands = (operand[None] for operand in (x, *flat_weights(weights)))
+    return network_p.bind(*operands, layers=Layers.of(bases, residuals))[0]
 
 
 def _shape(x, *weights, layers):
@@ -77,11 +64,8 @@ def _shape(x, *weights, layers):
 
 
 def _composed(x, *weights, layers: Layers):
-    h = x[:, None]
-    for i, (basis, residual) in enumerate(zip(*layers, strict=True)):
-        static = {"basis": basis, "first": 0, "second": 0, "residual": residual}
-        h = jet_p.bind(h, *weights[4 * i : 4 * i + 4], **static)
-    return jnp.broadcast_to(h[:, 0], (n_models((x, *weights)), *h.shape[2:]))
+    y = layers.through(x, weights)
+    return jnp.broadcast_to(y, (n_models((x, *weights)), *y.shape[1:]))
 
 
 def _jvp(primals, tangents, *, layers):
