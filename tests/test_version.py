@@ -2,6 +2,8 @@
 
 import importlib.metadata
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import kandle
@@ -43,3 +45,9 @@ def test_the_oldest_releases_that_are_tested_are_those_declared():
 
 def _text(name: str) -> str:
     return (ROOT / name).read_text()
+
+
+def test_the_package_runs_as_a_program():
+    run = [sys.executable, "-m", "kandle", "--version"]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"kandle {kandle.__version__}"
