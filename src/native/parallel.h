@@ -17,8 +17,8 @@ namespace kandle {
 // Runs work(0) .. work(tasks - 1) on up to `threads` threads. The caller takes tasks too and waits
 // only for tasks that another thread has already begun, so a pool that is busy, or has one thread,
 // cannot block it. An exception ends its task, never its thread; the first one is thrown again
-// here, after all tasks. `work` is told the task too that its thread did before, -1 if none of this
-// call: nothing else runs on a thread between the two.
+// here, after all tasks. `work` also receives the task that its thread did before, -1 if none of
+// this call: nothing else runs on a thread between the two.
 inline void parallel_after(
     xla::ffi::ThreadPool& pool, std::int64_t threads, std::int64_t tasks,
     const std::function<void(std::int64_t task, std::int64_t before)>& work) {
