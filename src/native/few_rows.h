@@ -8,18 +8,16 @@
 #include "kernel.h"
 #include "quarters.h"
 #include "simd.h"
+#include "sorted.h"
 #include "weights.h"
 
 namespace kandle {
 namespace KANDLE_ISA {
 
-// A point's table: `taps` rows of `pitch` features (the residual, then the active functions) and
-// the cells that the features are in.
+// A point: rows of its features, and the cells that they are in.
 template <class T>
 struct FewPoint {
-  static constexpr int kTaps = 5;
-  const T* taps;
-  std::int64_t pitch;
+  PointRows<T> rows;
   const std::int32_t* cells;
 };
 
@@ -60,10 +58,11 @@ void evaluate_few(const JetArgs<T>& args, std::int64_t model, Range outputs,
                  ++t)
               for (std::int64_t l = 0; l < width; ++l) w[t][l] = weights[l * n_in * m + t];
           }
-          const T* tap = point.taps + i + f;
-          sums[s] += *tap * residual;
-#pragma GCC unroll 4
-          for (int t = 0; t <= kDegree; ++t) sums[s] += tap[(1 + t) * point.pitch] * (scale * w[t]);
+          Vec d[kDegree + 1];
+          for (int t = 0; t <= kDegree; ++t) w[t] = rounded(scale * w[t]);  // as packed ones are
+          cell_polynomial<T>(w, d);
+          sums[s] = add_polynomial(sums[s], d, point.rows.v[i + f], residual,
+                                   point.rows.residual()[i + f]);
         }
       }
     }

@@ -22,8 +22,9 @@ class FitGlobal : Products<T> {
  public:
   using Base = Products<T>;
   using Base::B, Base::kTile, Base::L;
-  static constexpr std::int64_t kBlock = B;
   static constexpr std::int64_t kChunk = B;  // rows whose sums are kept together
+
+  static std::int64_t block(const FitArgs<T>&) { return B; }
 
   static bool takes(const JetArgs<T>& a, const Functions& functions) {
     // With more functions than this, all inputs together, or more weights, the tables of a block or
@@ -53,7 +54,6 @@ class FitGlobal : Products<T> {
   }
   std::int64_t kept() const { return sums_size_ + n_out_ * L; }
   void clear(T* kept) const { std::fill_n(kept, this->kept(), T(0)); }
-  void keep(T*) const {}
 
   void pack(std::int64_t model, T* memory) {
     bias_ = args_.bias.at(model);

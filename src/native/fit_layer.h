@@ -18,21 +18,29 @@ template <class T>
 class FitLayer {
  public:
   static constexpr int L = kLanes<T>;
-  static constexpr std::int64_t kBlock = FitPoints<T>::kBlock;
   static constexpr std::int64_t kChunk = 1024;  // rows whose sums are kept together
 
   static bool takes(const JetArgs<T>& a) {
-    constexpr std::int64_t kMost = 64;  // inputs and outputs
-    return a.spline.degree == 3 && cell_count(a.spline) <= 2 * L && 1 <= a.n_in &&
+    constexpr std::int64_t kMost = 64, kMostCells = 512;  // inputs and outputs; cells
+    return a.spline.degree == 3 && cell_count(a.spline) <= kMostCells && 1 <= a.n_in &&
            a.n_in <= kMost && 1 <= a.n_out && a.n_out <= kMost;
   }
 
-  FitLayer(const FitArgs<T>& network, std::int64_t l) : wide_(network.layers[l].n_out > L) {
+  // Samples that go through all layers together. With many cells a block is large, so that a cell
+  // has several of its samples.
+  static std::int64_t block(const FitArgs<T>& network) {
+    constexpr std::int64_t kManyCells = 48, kSmall = 256, kLarge = kChunk;
+    for (std::int64_t l = 0; l < network.layer_count; ++l)
+      if (cell_count(network.layers[l].spline) > kManyCells) return kLarge;
+    return kSmall;
+  }
+
+  FitLayer(const FitArgs<T>& network, std::int64_t l) : wide_(is_wide(network.layers[l])) {
     const JetArgs<T>& a = network.layers[l];
     if (wide_) {
-      new (&layout_.wide) FitWide<T>(a);
+      new (&layout_.wide) FitWide<T>(a, block(network));
     } else {
-      new (&layout_.slim) FitSlim<T>(a);
+      new (&layout_.slim) FitSlim<T>(a, block(network));
     }
   }
 
@@ -48,7 +56,7 @@ class FitLayer {
     wide_ ? layout_.wide.pack(model, memory) : layout_.slim.pack(model, memory);
   }
 
-  // Of a chunk: first `clear`, then every block forward and back, then `keep`.
+  // Of a chunk: first `clear`, then every block forward and back.
   void clear(T* kept) const {
     visit([&](const auto& layout) { layout.clear(kept); });
   }
@@ -58,9 +66,6 @@ class FitLayer {
   void backward(const T* g, std::int64_t count, T* kept, T* dx) const {
     visit([&](const auto& layout) { layout.backward(g, count, kept, dx); });
   }
-  void keep(T* kept) const {
-    visit([&](const auto& layout) { layout.keep(kept); });
-  }
 
   // From the sum of what was kept of all chunks to gradients.
   void finish(std::int64_t model, T* kept) const {
@@ -68,6 +73,12 @@ class FitLayer {
   }
 
  private:
+  // Coefficients of more cells are in no register, and only those of one output are worth to be
+  // gathered from memory.
+  static bool is_wide(const JetArgs<T>& a) {
+    return a.n_out > L || (a.n_out > 1 && cell_count(a.spline) > 2 * L);
+  }
+
   template <class Work>
   auto visit(const Work& work) const {
     return wide_ ? work(layout_.wide) : work(layout_.slim);

@@ -31,6 +31,7 @@ class Network {
         y_(a.y.at(model)),
         weight_(a.weight.at(model)),
         size_(kept_size<T, Layer>(a)),
+        B(Layer::block(a)),
         layers_(scratch<Layer, 0>(a.layer_count)) {
     std::int64_t memory = 0, width = a.layers[0].n_in;
     for (std::int64_t l = 0; l < a.layer_count; ++l) {
@@ -50,13 +51,11 @@ class Network {
     if (args_.want_w) for_layers(sums, [](const Layer& layer, T* of) { layer.clear(of); });
     for (std::int64_t start = samples.begin; start < samples.end; start += B)
       add_block(start, std::min(B, samples.end - start), sums);
-    if (args_.want_w) for_layers(sums, [](const Layer& layer, T* of) { layer.keep(of); });
   }
 
  private:
   using V = Simd<T, kLanes<T>>;
   static constexpr int L = kLanes<T>;
-  static constexpr std::int64_t B = Layer::kBlock;
 
   template <class Work>
   void for_layers(T* sums, const Work& work) const {
@@ -65,13 +64,13 @@ class Network {
   }
 
   // Columns [feature][sample] of rows of a matrix; past the end of a block, points are 0.
-  static void load(const T* from, std::int64_t rows, std::int64_t features, T* to) {
+  void load(const T* from, std::int64_t rows, std::int64_t features, T* to) const {
     for (std::int64_t i = 0; i < features; i += L)
       load_columns<T, L>(from + i, features, rows, std::min<std::int64_t>(L, features - i),
                          to + i * B, B);
     clear(to, rows, features);
   }
-  static void clear(T* columns, std::int64_t rows, std::int64_t features) {
+  void clear(T* columns, std::int64_t rows, std::int64_t features) const {
     const std::int64_t whole = round_up(rows, L);
     for (std::int64_t i = 0; rows < whole && i < features; ++i)
       std::fill(columns + i * B + rows, columns + i * B + whole, T(0));
@@ -97,10 +96,10 @@ class Network {
   }
 
   // Adds to the lanes of the loss, and replaces the outputs by the gradients in them.
-  static void add_errors(const T* weight, std::int64_t rows, std::int64_t n_out, const T* targets,
-                         T* outputs, T* sums) {
-    alignas(64) T weights[B] = {};
-    std::copy_n(weight, rows, weights);
+  void add_errors(const T* weight, std::int64_t rows, std::int64_t n_out, const T* targets,
+                  T* outputs, T* sums) const {
+    T* weights = scratch<T, 2>(B);
+    std::fill(std::copy_n(weight, rows, weights), weights + B, T(0));
     typename V::Vec loss = V::load(sums);
     for (std::int64_t o = 0; o < n_out; ++o)
       for (std::int64_t s = 0; s < rows; s += L) {
@@ -114,7 +113,7 @@ class Network {
 
   const FitArgs<T>& args_;
   const T *x_, *y_, *weight_;
-  const std::int64_t size_;
+  const std::int64_t size_, B;  // numbers that are kept, samples of a block
   Layer* layers_;
   T* columns_[2];
 };

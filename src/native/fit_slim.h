@@ -21,13 +21,9 @@ template <class T>
 class FitSlim {
  public:
   static constexpr int L = kLanes<T>, kHalf = L / 2;
-  static constexpr std::int64_t kBlock = FitPoints<T>::kBlock;
 
-  explicit FitSlim(const JetArgs<T>& a)
-      : args_(a),
-        points_(a),
-        inverse_(Cells<T>(a.spline).inverse),
-        n_cells_(cell_count(a.spline)) {}
+  FitSlim(const JetArgs<T>& a, std::int64_t block)
+      : args_(a), block_(block), points_(a, block), n_cells_(cell_count(a.spline)) {}
 
   // Numbers that the tables and packed weights take, and those that the sums of a chunk take.
   std::int64_t memory() const {
@@ -36,18 +32,18 @@ class FitSlim {
   }
   std::int64_t kept() const { return args_.n_in * feature_sums() + args_.n_out * L; }
   void clear(T* sums) const { std::fill_n(sums, kept(), T(0)); }
-  void keep(T*) const {}
 
   void pack(std::int64_t model, T* memory) {
     const std::int64_t n_in = args_.n_in, n_out = args_.n_out, m = args_.spline.grid + kCubicDegree;
     const T *b = args_.b.at(model), *c = args_.c.at(model), *r = args_.r.at(model);
     bias_ = args_.bias.at(model), r_ = memory;
     memory = edges_ = r_ + round_up(n_in * n_out, L);
-    with_width([&](auto wide) {
+    with_edges([&](auto* type) {
+      using Edge = std::remove_pointer_t<decltype(type)>;
       for (std::int64_t i = 0; i < n_in; ++i)
         for (std::int64_t o = 0; o < n_out; ++o, memory += edge_size()) {
           const std::int64_t edge = o * n_in + i;
-          Coefficients<T, wide()>::template pack<true>(b + edge * m, c[edge], m, memory);
+          Edge::pack(b + edge * m, c[edge], m, n_cells_, memory);
           r_[i * n_out + o] = args_.residual ? r[edge] : T(0);
         }
     });
@@ -57,22 +53,27 @@ class FitSlim {
   // y[o][s] of the points x[i][s]; `count` is a multiple of L.
   void forward(const T* x, std::int64_t count, T* y) const {
     for (std::int64_t i = 0; i < args_.n_in; ++i) points_.tabulate(i, x, count);
-    for (std::int64_t o = 0; o < args_.n_out; ++o) std::fill_n(y + o * kBlock, count, bias_[o]);
-    with_width([&](auto wide) {
-      constexpr int kOutputs = wide() ? 2 : 4;  // whose coefficients stay in registers
+    for (std::int64_t o = 0; o < args_.n_out; ++o) std::fill_n(y + o * block_, count, bias_[o]);
+    with_edges([&](auto* type) {
+      using Edge = std::remove_pointer_t<decltype(type)>;
+      // Whose coefficients stay in registers.
+      constexpr int kOutputs = std::is_same_v<Edge, HeldEdge<T, false, true>> ? 4 : 2;
       std::int64_t o = 0;
-      for (; o + kOutputs <= args_.n_out; o += kOutputs) add_outputs<wide(), kOutputs>(o, count, y);
-      for (; o < args_.n_out; ++o) add_outputs<wide(), 1>(o, count, y);
+      for (; o + kOutputs <= args_.n_out; o += kOutputs) add_outputs<Edge, kOutputs>(o, count, y);
+      for (; o < args_.n_out; ++o) add_outputs<Edge, 1>(o, count, y);
     });
   }
 
   // Adds to the sums of the weights and stores dx[i][s], unless null, from g[o][s].
   void backward(const T* g, std::int64_t count, T* sums, T* dx) const {
-    if (dx) with_width([&](auto wide) { input_gradients<wide()>(g, count, dx); });
+    if (dx)
+      with_edges([&](auto* type) {
+        input_gradients<std::remove_pointer_t<decltype(type)>>(g, count, dx);
+      });
     T* bias_sums = sums + args_.n_in * feature_sums();
     for (std::int64_t o = 0; o < args_.n_out; ++o) {
       Vec sum = V::load(bias_sums + o * L);
-      for (std::int64_t s = 0; s < count; s += L) sum += V::load(g + o * kBlock + s);
+      for (std::int64_t s = 0; s < count; s += L) sum += V::load(g + o * block_ + s);
       V::store(bias_sums + o * L, sum);
     }
     if (args_.n_out == 1) return add_narrow(g, count, sums);
@@ -105,19 +106,20 @@ class FitSlim {
  private:
   using V = Simd<T, L>;
   using Vec = typename V::Vec;
-  using Places = typename V::IntVec;
-  static constexpr int kPosition = FitPoints<T>::kPosition, kResidual = FitPoints<T>::kResidual,
-                       kSlope = FitPoints<T>::kSlope;
   static constexpr int kCopies = Narrow<T, 0, 0>::kCopies, kSlimCopies = Slim<T, L, 0, 0>::kCopies;
 
+  // Calls work with the type of an edge's coefficients, as a null pointer to it.
   template <class Work>
-  void with_width(const Work& work) const {
-    if (n_cells_ <= L) return work(std::false_type{});
-    work(std::true_type{});
+  auto with_edges(const Work& work) const {
+    if (n_cells_ <= L) return work(static_cast<HeldEdge<T, false, true>*>(nullptr));
+    if (n_cells_ <= 2 * L) return work(static_cast<HeldEdge<T, true, true>*>(nullptr));
+    return work(static_cast<GatheredEdge<T, true>*>(nullptr));
   }
 
   std::int64_t edge_size() const {
-    return n_cells_ <= L ? Coefficients<T, false>::kSize : Coefficients<T, true>::kSize;
+    return with_edges([&](auto* type) {
+      return round_up(std::remove_pointer_t<decltype(type)>::packed_size(n_cells_), L);
+    });
   }
   const T* edge(std::int64_t i, std::int64_t o) const {
     return edges_ + (i * args_.n_out + o) * edge_size();
@@ -130,30 +132,30 @@ class FitSlim {
     return kSlimCopies * (1 + kRows * n_cells_) * width;
   }
 
-  const T* table(std::int64_t i, int row) const { return points_.table(i, row); }
   const std::int32_t* cells(std::int64_t i) const { return points_.cells(i); }
 
   // Adds all features to the outputs o .. o + O - 1.
-  template <bool Wide, int O>
+  template <class Edge, int O>
   void add_outputs(std::int64_t first, std::int64_t count, T* y) const {
     for (std::int64_t i = 0; i < args_.n_in; ++i) {
-      Coefficients<T, Wide> edges[O];
+      Edge edges[O];
       Vec r[O];
       for (int o = 0; o < O; ++o) {
-        edges[o].template load<0>(edge(i, first + o));
+        edges[o].load(edge(i, first + o));
         r[o] = V::splat(r_[i * args_.n_out + first + o]);
       }
-      const T *position = table(i, kPosition), *residual = table(i, kResidual);
+      const T *position = points_.rows(i).v, *residual = points_.rows(i).residual();
       const std::int32_t* places = cells(i);
       for (std::int64_t s = 0; s < count; s += L) {
-        const Places cell = Coefficients<T, Wide>::places(places + s);
+        typename V::Index cell;
+        std::memcpy(&cell, places + s, sizeof cell);
         const Vec v = hold(V::load(position + s)), R = hold(V::load(residual + s));
 #pragma GCC unroll 4
         for (int o = 0; o < O; ++o) {
-          T* out = y + (first + o) * kBlock + s;
-          Vec phi = edges[o].at(3, cell) * v + edges[o].at(2, cell);
-          phi = phi * v + edges[o].at(1, cell);
-          V::store(out, phi * v + (r[o] * R + (V::load(out) + edges[o].at(0, cell))));
+          T* out = y + (first + o) * block_ + s;
+          Vec d[kRows];
+          edges[o].at(cell, d);
+          V::store(out, ((d[3] * v + d[2]) * v + d[1]) * v + (r[o] * R + (V::load(out) + d[0])));
         }
       }
     }
@@ -161,51 +163,52 @@ class FitSlim {
 
   // In phi' = D1 + v D2 + v^2/2 D3 + r R' the factors of D and r do not depend on the output: what
   // is summed over outputs is g D and g r, for kVectors vectors of samples that share the loads.
-  template <bool Wide>
+  template <class Edge>
   void input_gradients(const T* g, std::int64_t count, T* dx) const {
     constexpr int kVectors = 4;
-    for (std::int64_t i = 0; i < args_.n_in; ++i, dx += kBlock) {
+    for (std::int64_t i = 0; i < args_.n_in; ++i, dx += block_) {
       std::int64_t s = 0;
       for (; s + kVectors * L <= count; s += kVectors * L)
-        input_gradients<Wide, kVectors>(i, g, s, dx);
-      for (; s < count; s += L) input_gradients<Wide, 1>(i, g, s, dx);
+        input_gradients<Edge, kVectors>(i, g, s, dx);
+      for (; s < count; s += L) input_gradients<Edge, 1>(i, g, s, dx);
     }
   }
 
-  template <bool Wide, int U>
+  template <class Edge, int U>
   KANDLE_INLINE void input_gradients(std::int64_t i, const T* g, std::int64_t s, T* dx) const {
-    using Edge = Coefficients<T, Wide>;
     const std::int64_t n_out = args_.n_out;
     const T *weights = edge(i, 0), *r = r_ + i * n_out;
-    Places cell[U];
-    for (int u = 0; u < U; ++u) cell[u] = Edge::places(cells(i) + s + u * L);
+    typename V::Index cell[U];
+    for (int u = 0; u < U; ++u) std::memcpy(&cell[u], cells(i) + s + u * L, sizeof cell[u]);
     Vec sums[kRows][U] = {};
     for (std::int64_t o = 0; o < n_out; ++o) {
       Edge coefficients;
-      coefficients.template load<1>(weights + o * Edge::kSize);
+      coefficients.load(weights + o * edge_size());
       const Vec residual = V::splat(r[o]);
 #pragma GCC unroll 4
       for (int u = 0; u < U; ++u) {
-        const Vec gradient = hold(V::load(g + o * kBlock + s + u * L));
+        const Vec gradient = hold(V::load(g + o * block_ + s + u * L));
+        Vec d[kRows];
+        coefficients.at(cell[u], d);
         sums[0][u] += gradient * residual;
 #pragma GCC unroll 4
-        for (int q = 1; q < kRows; ++q) sums[q][u] += gradient * coefficients.at(q, cell[u]);
+        for (int q = 1; q < kRows; ++q) sums[q][u] += gradient * d[q];
       }
     }
     for (int u = 0; u < U; ++u) {
-      const Vec v = V::load(table(i, kPosition) + s + u * L);
+      const Vec v = V::load(points_.rows(i).v + s + u * L);
       // The coefficients are those of Horner's scheme, D2/2 and D3/6.
       const Vec sum = sums[1][u] + v * (T(2) * sums[2][u] + (T(3) * v) * sums[3][u]);
-      const Vec slope = V::load(table(i, kSlope) + s + u * L);
-      V::store(dx + s + u * L, inverse_ * (sum + sums[0][u] * slope));
+      const Vec slope = V::load(points_.rows(i).slope() + s + u * L);
+      V::store(dx + s + u * L, points_.inverse() * (sum + sums[0][u] * slope));
     }
   }
 
   // The moments here are g v^q, without the factors 1/2 and 1/6 of the last two.
   void add_narrow(const T* g, std::int64_t count, T* sums) const {
-    alignas(64) T rows[kRows * kBlock];
+    T* rows = scratch<T, 2>(kRows * block_);
     for (std::int64_t i = 0; i < args_.n_in; ++i, sums += feature_sums()) {
-      const T *position = table(i, kPosition), *values = table(i, kResidual);
+      const T *position = points_.rows(i).v, *values = points_.rows(i).residual();
       T* residual_sums = sums + kCopies * kRows * n_cells_;
       Vec residual = V::load(residual_sums);
       for (std::int64_t s = 0; s < count; s += L) {
@@ -225,9 +228,9 @@ class FitSlim {
     using Out = Simd<T, W>;
     using Row = typename Out::Vec;
     const std::int64_t copy = (1 + kRows * n_cells_) * W;
-    T* rows = scratch<T, 2>(kBlock * W);
+    T* rows = scratch<T, 2>(block_ * W);
     if (args_.n_out < W) std::fill_n(rows, count * W, T(0));
-    store_columns<T, W>(g, kBlock, count, args_.n_out, rows, W);
+    store_columns<T, W>(g, block_, count, args_.n_out, rows, W);
     std::int64_t i = 0;
     for (; i + 2 <= args_.n_in; i += 2)
       add_features<W, 2>(i, rows, count, sums + i * feature_sums());
@@ -243,7 +246,7 @@ class FitSlim {
     const std::int32_t* cell[F];
     Row residual[F][kSlimCopies];
     for (int f = 0; f < F; ++f) {
-      position[f] = table(i + f, kPosition), values[f] = table(i + f, kResidual);
+      position[f] = points_.rows(i + f).v, values[f] = points_.rows(i + f).residual();
       cell[f] = cells(i + f);
       for (int k = 0; k < kSlimCopies; ++k)
         residual[f][k] = Out::load(sums + f * feature + k * copy);
@@ -287,8 +290,8 @@ class FitSlim {
   }
 
   const JetArgs<T>& args_;
+  const std::int64_t block_;
   FitPoints<T> points_;
-  const T inverse_;
   const std::int64_t n_cells_;
   const T* bias_;
   T *r_, *edges_;  // r[i][o], coefficients[i][o]

@@ -43,10 +43,10 @@ struct Gradient : Jet<T, L, K, D, S> {
     const T* g;            // those of some vectors of outputs, (C, samples, outputs)
     std::int64_t g_pitch;  // elements from one sample to the next
     std::int64_t g_component;
-    std::int64_t pitch;          // of the rows of weights and of their gradients
-    const std::int32_t* sample;  // where the s-th sorted point is among the block's samples
-    const T *forward, *phi, *x;  // tables of the points
-    std::int64_t begin, end;     // the sorted points of one cell
+    std::int64_t pitch;           // of the rows of weights and of their gradients
+    const std::uint16_t* sample;  // where the s-th sorted point is among the block's samples
+    const T *forward, *phi, *x;   // tables of the points
+    std::int64_t begin, end;      // the sorted points of one cell
 
     // Turns to `vectors` vectors of outputs from `column` on, a chunk if there are chunks.
     void look_at(std::int64_t column, int vectors) {
@@ -153,17 +153,20 @@ struct Gradient : Jet<T, L, K, D, S> {
 
   // Numbers and places of a feature's tables.
   std::int64_t table_size() const { return (C + (C + kOrders) * kMaxTaps) * table_pitch; }
-  std::int64_t place_count() const { return table_pitch + n_cells + 1; }
+  std::int64_t place_count() const { return CellOrder::room(table_pitch) / 2 + n_cells + 1; }
 
   Points points(T* tables, std::int32_t* places, std::int64_t slot) const {
     T *sorted = tables + slot * table_size(), *forward = sorted + C * table_pitch;
-    std::int32_t* order = places + slot * place_count();
-    return {sorted, forward, forward + C * kMaxTaps * table_pitch, order, order + table_pitch};
+    std::int32_t* starts = places + slot * place_count();
+    return {sorted,
+            forward,
+            forward + C * kMaxTaps * table_pitch,
+            {reinterpret_cast<std::uint16_t*>(starts + n_cells + 1), starts}};
   }
 
   void at(const Points& p, std::int64_t cell, Run& run) const {
-    run.forward = p.forward, run.phi = p.phi, run.x = p.sorted, run.sample = p.order;
-    run.begin = p.starts[cell], run.end = p.starts[cell + 1];
+    run.forward = p.forward, run.phi = p.phi, run.x = p.sorted, run.sample = p.places.order;
+    run.begin = p.places.starts[cell], run.end = p.places.starts[cell + 1];
   }
 
   // Adds to the gradient of one feature's packed weights, for some columns of a tile; with `fresh`,
@@ -239,7 +242,7 @@ struct Gradient : Jet<T, L, K, D, S> {
         const Vec sums = lane_sums<T, L>(q + (c * B + s) * L);
         const std::int64_t left = std::min<std::int64_t>(L, count - s);
         for (std::int64_t l = 0; l < left; ++l) {
-          T& out = dx[c * B + p.order[s + l]];
+          T& out = dx[c * B + p.places.order[s + l]];
           out = add ? out + sums[l] : sums[l];
         }
       }

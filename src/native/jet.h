@@ -9,9 +9,7 @@
 
 #include <algorithm>
 
-#include "ahead.h"
 #include "basis.h"
-#include "few_rows.h"
 #include "scratch.h"
 #include "sort.h"
 #include "weights.h"
@@ -28,9 +26,6 @@ struct Jet {
   static constexpr int kTableLanes = kLanes<T>;
   static constexpr int kGroup = kTileFeatures<T>;  // features that are turned together
   static constexpr std::int64_t kForwardBlock = C == 1 ? 128 : 32;
-  // Outputs of a tile from which on sorting the samples by cell pays.
-  static constexpr std::int64_t kSortedOutputs = 128;
-  static constexpr int kFewRows = 4;  // that are evaluated without packing, at most
   // Bytes of the tables of all points up to which they are kept for all tiles of outputs, and the
   // outputs of a tile then: the next tile fits the second-level cache too.
   static constexpr std::int64_t kKeptBytes = std::int64_t{1} << 23, kKeptWidth = 64;
@@ -142,7 +137,7 @@ struct Jet {
   // The points of one feature, sorted by cell: components, the tables of `tabulate`, places.
   struct Points {
     T *sorted, *forward, *phi;
-    std::int32_t *order, *starts;
+    CellOrder places;
   };
 
   // Sorts the points of a block, x[c][s], and tabulates them; `pitch` is that of x and all tables.
@@ -152,9 +147,10 @@ struct Jet {
     const std::int64_t whole = round_up(count, kTableLanes);
     for (std::int64_t s = 0; s < whole; s += kTableLanes)
       store_cells(locate<T, kTableLanes>(Tab::load(x + s), cell_grid), cells + s);
-    sort_cells(cells, count, n_cells, p.starts, p.order);
+    sort_cells(cells, count, n_cells, p.places);
     for (int c = 0; c < C; ++c) {
-      for (std::int64_t s = 0; s < count; ++s) p.sorted[c * pitch + s] = x[c * pitch + p.order[s]];
+      for (std::int64_t s = 0; s < count; ++s)
+        p.sorted[c * pitch + s] = x[c * pitch + p.places.order[s]];
       std::fill(p.sorted + c * pitch + count, p.sorted + c * pitch + whole, T(0));
     }
     tabulate<Backward>(p.sorted, whole, pitch, p.forward, p.phi, nullptr);
@@ -200,56 +196,16 @@ struct Jet {
   }
 
   void forward(std::int64_t model, Range samples, Range outputs) const {
-    if constexpr (K == 3 && C == 1)
-      if (samples.end - samples.begin <= few_rows()) return few(model, samples, outputs);
     for (std::int64_t start = samples.begin; start < samples.end; start += kStrip) {
       const Range part{start, std::min(start + kStrip, samples.end)};
-      if constexpr (K == 3 && C == 1)
-        if (outputs.end - outputs.begin > width && SortedPoints::bytes(*this, part) <= kKeptBytes) {
-          SortedPoints points(*this, model, part, true);
-          for (std::int64_t o = outputs.begin; o < outputs.end; o += kKeptWidth)
-            sorted_strip(points, o, std::min(o + kKeptWidth, outputs.end), outputs.end);
-          continue;
-        }
       for (std::int64_t o = outputs.begin; o < outputs.end; o += width)
         strip(model, part, o, outputs.end);
     }
   }
 
-  // Samples for which packing the weights does not pay: fewer than one for eight of their rows.
-  std::int64_t few_rows() const { return std::min<std::int64_t>(rows / 8, kFewRows); }
-
-  // The same as `strip`, to the last bit, without packed weights. A point's features are tabulated
-  // together, as the points of a feature are elsewhere.
-  void few(std::int64_t model, Range samples, Range outputs) const {
-    if (samples.begin == samples.end) return;
-    const std::int64_t n_in = args.n_in, count = samples.end - samples.begin;
-    const std::int64_t pitch = round_up(n_in, kTableLanes);
-    T* x = scratch<T, 3>(pitch + kFewRows * kMaxTaps * pitch);
-    std::int32_t* cells = scratch<std::int32_t, 4>(kFewRows * pitch);
-    FewPoint<T> points[kFewRows];
-    for (std::int64_t s = 0; s < count; ++s) {
-      const T* row = args.x.at(model) + (samples.begin + s) * n_in;
-      std::fill(std::copy_n(row, n_in, x), x + pitch, T(0));
-      T* table = x + pitch + s * kMaxTaps * pitch;
-      tabulate<false>(x, pitch, pitch, table, nullptr, cells + s * pitch);
-      points[s] = {table, pitch, cells + s * pitch};
-    }
-    T* y = args.y + (model * args.n + samples.begin) * args.n_out + outputs.begin;
-    with_count<kFewRows>(count, [&](auto rows) {
-      evaluate_few<T, L, rows()>(args, model, outputs, points, y, args.n_out);
-    });
-  }
-
   // The outputs of one tile, from all features, at some samples.
   void strip(std::int64_t model, Range samples, std::int64_t output,
              std::int64_t last_output) const {
-    if constexpr (K == 3 && C == 1)
-      if (std::min(width, last_output - output) >= kSortedOutputs) {
-        SortedPoints points(*this, model, samples, false);
-        const std::int64_t end = std::min(output + width, last_output);
-        return sorted_strip(points, output, end, end);
-      }
     constexpr std::int64_t B = kForwardBlock;
     const std::int64_t n_in = args.n_in, n_out = args.n_out, n = args.n;
     const std::int64_t pitch = tile(0, n_in, output, last_output).pitch;
@@ -294,143 +250,6 @@ struct Jet {
                    std::int64_t count, T* y, std::int64_t y_pitch, std::int64_t component) const {
     for_chunks<C == 1 ? 4 : 2>(pitch, [&](std::int64_t o, auto size) {
       accumulate<size()>(w + o, pitch, table, cells, count, y + o, y_pitch, component);
-    });
-  }
-
-  // Adds one feature to Chunk vectors of outputs, cell by cell; rows of y follow each other. A
-  // function of its own: in a larger one the loop's pointers would not stay in registers.
-  template <int Chunk>
-  [[gnu::noinline]] void accumulate_sorted(const T* w, std::int64_t pitch, const Points& p,
-                                           T* y) const {
-    const int n_taps = K ? K + 2 : taps;
-    const std::int32_t *starts = p.starts, *order = p.order;
-    const T* table = p.forward;
-    for (std::int64_t j = 0; j < n_cells; ++j) {
-      const std::int64_t begin = starts[j], end = starts[j + 1];
-      if (begin == end) continue;
-      Vec weight[kMaxTaps][Chunk];
-      for (int t = 0; t < n_taps; ++t)
-        for (int v = 0; v < Chunk; ++v)
-          weight[t][v] = Out::load(w + (t ? j + t : 0) * pitch + v * L);
-      for (std::int64_t s = begin; s < end; ++s) {
-        T* out = y + order[s] * (Chunk * L);
-        Vec acc[Chunk];
-        for (int v = 0; v < Chunk; ++v) acc[v] = Out::load(out + v * L);
-#pragma GCC unroll 7
-        for (int t = 0; t < n_taps; ++t) {
-          const T scale = table[t * kForwardBlock + s];
-          for (int v = 0; v < Chunk; ++v) acc[v] += scale * weight[t][v];
-        }
-        for (int v = 0; v < Chunk; ++v) Out::store(out + v * L, acc[v]);
-      }
-    }
-  }
-
-  // The points of a strip, sorted by cell: those of all features, or of one group and one block of
-  // samples at a time.
-  class SortedPoints {
-   public:
-    static constexpr std::int64_t B = kForwardBlock;
-
-    // What all points of a strip would take.
-    static std::int64_t bytes(const Jet& jet, Range samples) {
-      const std::int64_t slots = jet.args.n_in * ((samples.end - samples.begin + B - 1) / B);
-      return slots * (kMaxTaps * B * static_cast<std::int64_t>(sizeof(T)) +
-                      places(jet) * static_cast<std::int64_t>(sizeof(std::int32_t)));
-    }
-
-    SortedPoints(const Jet& jet, std::int64_t model, Range samples, bool all)
-        : model(model),
-          samples(samples),
-          jet_(jet),
-          all_(all),
-          blocks_((samples.end - samples.begin + B - 1) / B) {
-      const std::int64_t slots = all ? round_up(jet.args.n_in, kGroup) * blocks_ : kGroup;
-      x_ = scratch<T, 3>((kGroup + 1) * B + slots * kMaxTaps * B);
-      cells_ = scratch<std::int32_t, 4>(B + slots * places(jet));
-      if (!all) return;
-      for (std::int64_t i = 0; i < jet.args.n_in; i += kGroup)
-        for (std::int64_t start = 0; start < samples.end - samples.begin; start += B)
-          prepare(i, start);
-    }
-
-    // The points of a group of features, in the block from `start` on.
-    void use(std::int64_t i, std::int64_t start) {
-      if (!all_) prepare(i, start);
-    }
-
-    Points at(std::int64_t i, std::int64_t start, std::int64_t f) const {
-      const std::int64_t slot = (all_ ? i * blocks_ + start / B * kGroup : 0) + f;
-      std::int32_t* order = cells_ + B + slot * places(jet_);
-      return {x_ + kGroup * B, x_ + (kGroup + 1 + slot * kMaxTaps) * B, nullptr, order, order + B};
-    }
-
-    const std::int64_t model;
-    const Range samples;
-
-   private:
-    static std::int64_t places(const Jet& jet) { return B + jet.n_cells + 1; }
-
-    void prepare(std::int64_t i, std::int64_t start) {
-      const std::int64_t n_in = jet_.args.n_in, features = std::min<std::int64_t>(kGroup, n_in - i);
-      const std::int64_t first = samples.begin + start, count = std::min(B, samples.end - first);
-      load_columns<T, kGroup>(jet_.args.x.at(model) + first * n_in + i, n_in, count, features, x_,
-                              B);
-      for (std::int64_t f = 0; f < features; ++f)
-        jet_.template prepare<false>(x_ + f * B, count, B, cells_, at(i, start, f));
-    }
-
-    const Jet& jet_;
-    const bool all_;
-    const std::int64_t blocks_;
-    T* x_;
-    std::int32_t* cells_;
-  };
-
-  // The same as `strip`, to the last bit, with samples sorted by cell, for outputs output .. end -
-  // 1; those up to `last_output` follow. All features of a tile meet some vectors of outputs, which
-  // stay in the first-level cache, before the next ones.
-  void sorted_strip(SortedPoints& points, std::int64_t output, std::int64_t end,
-                    std::int64_t last_output) const {
-    constexpr std::int64_t B = kForwardBlock;
-    constexpr int kChunk = 4;
-    const std::int64_t n_in = args.n_in, n_out = args.n_out, model = points.model;
-    const std::int64_t count = points.samples.end - points.samples.begin;
-    const std::int64_t n_tile = end - output, pitch = round_up(n_tile, L);
-    T* y = scratch<T, 1>(count * pitch);  // chunk by chunk, (count, outputs of the chunk)
-    T* packed = scratch<T, 0>(std::min<std::int64_t>(kGroup, n_in) * rows * pitch);
-    const T* bias = args.bias.at(model) + output;
-    T* target = args.y + (model * args.n + points.samples.begin) * n_out + output;
-    for_chunks<kChunk>(pitch, [&](std::int64_t o, auto size) {
-      const std::int64_t filled = std::min<std::int64_t>(size() * L, n_tile - o);
-      for (std::int64_t s = 0; s < count; ++s) {
-        T* out = y + o * count + s * (size() * L);
-        std::fill(std::copy_n(bias + o, filled, out), out + size() * L, T(0));
-      }
-    });
-    for (std::int64_t i = 0; i < n_in; i += kGroup) {
-      const Tile part = tile(i, n_in, output, end);
-      const Tile next = i + kGroup < n_in
-                            ? tile(i + kGroup, n_in, output, end)
-                            : tile(0, n_in, end, std::min(2 * end - output, last_output));
-      const std::int64_t steps = part.features * ((pitch + kChunk * L - 1) / (kChunk * L));
-      Ahead<T> ahead(args, model, next, steps, false);
-      load_weights<T, L>(args, model, part, degree, packed);
-      for (std::int64_t start = 0; start < count; start += B) {
-        points.use(i, start);
-        for_chunks<kChunk>(pitch, [&](std::int64_t o, auto size) {
-          for (std::int64_t f = 0; f < part.features; ++f) {
-            if (start == 0) ahead.step();
-            accumulate_sorted<size()>(packed + f * rows * pitch + o, pitch, points.at(i, start, f),
-                                      y + o * count + start * (size() * L));
-          }
-        });
-      }
-    }
-    for_chunks<kChunk>(pitch, [&](std::int64_t o, auto size) {
-      const std::int64_t filled = std::min<std::int64_t>(size() * L, n_tile - o);
-      for (std::int64_t s = 0; s < count; ++s)
-        std::copy_n(y + o * count + s * (size() * L), filled, target + s * n_out + o);
     });
   }
 };

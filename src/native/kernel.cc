@@ -13,6 +13,7 @@
 #include "second.h"
 #include "slim.h"
 #include "trilinear.h"
+#include "wide.h"
 
 #define KANDLE_STRING_(x) #x
 #define KANDLE_STRING(x) KANDLE_STRING_(x)
@@ -31,21 +32,24 @@ void dispatch(const JetArgs<T>& a, const Work& work) {
     if (a.n_out == 1) return work(Narrow<T, D, S>(a));
     if (L > 4 && a.n_out <= L / 2) return work(Slim<T, kHalf, D, S>(a));
     if (a.n_out <= L) return work(Slim<T, L, D, S>(a));
-    work(Gradient<T, L, 3, D, S>(a));
+    if constexpr (D == 0) {
+      work(Wide<T>(a));
+    } else {
+      work(Gradient<T, L, 3, D, S>(a));
+    }
   });
 }
 
 // Whether a forward pass with lookups is the faster one, by measurement. One register per
-// coefficient pays for wide layers too, while their packed weights fit the second-level cache and
-// threads do not share the outputs (ForwardTasks). The number of samples does not count: the bits
-// of a row would depend on the other rows.
+// coefficient pays up to a vector of outputs, while the packed weights fit the second-level cache.
+// The number of samples does not count: the bits of a row would depend on the other rows.
 template <class T>
 bool prefers_lookup(const JetArgs<T>& a) {
   if (a.spline.degree != 3) return false;
   if (a.n_out == 1) return false;  // narrow.h, without a table
   if (a.first > 0) return a.n_out <= 4;
   if (a.n_out <= 8) return true;
-  return cell_count(a.spline) <= kLanes<T> && a.n_out <= 128 && a.n_in * a.n_out <= 4096;
+  return cell_count(a.spline) <= kLanes<T> && a.n_out <= kLanes<T> && a.n_in * a.n_out <= 4096;
 }
 
 template <class T>

@@ -75,7 +75,7 @@ struct AdamOptions {
 };
 
 // Inputs and outputs from which on a layer's weights can advance within the backward pass:
-// gradient.h takes it then, with tasks over features, whatever the vectors.
+// wide.h and gradient.h take it then, with tasks over features, whatever the vectors.
 inline constexpr int kLeastStep = 64;
 
 // Adam's step of a layer's weights, in place: each array and its moments, (models, ...).

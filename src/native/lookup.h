@@ -36,14 +36,6 @@ inline __m512d load_lanes(unsigned lanes, const double* p) {
 
 }  // namespace detail
 
-// Keeps in a register what is used several times: the compiler would load it with every use, and
-// loads are what is scarce here.
-template <class Vec>
-KANDLE_INLINE Vec hold(Vec value) {
-  asm("" : "+v"(value));
-  return value;
-}
-
 // The coefficients of one edge: row q holds D_q of up to L cells or, if Wide, 2 L.
 template <class T, bool Wide>
 struct Coefficients {

@@ -50,6 +50,51 @@ inline void add_rows(const T* rows, const std::int32_t* cells, std::int64_t coun
     }
 }
 
+// The coefficients of an edge's cells in memory, gathered for a vector of points; with Horner D2/2
+// and D3/6.
+template <class T, bool Horner>
+struct GatheredEdge {
+  static constexpr int L = kLanes<T>;
+  using V = Simd<T, L>;
+  const T* rows;
+
+  void load(const T* from) { rows = from; }
+  void at(typename V::Index cell, typename V::Vec* d) const {
+    std::int32_t cells[L];
+    std::memcpy(cells, &cell, sizeof cells);
+    gather_rows<T, L>([&](int l) { return rows + kRows * static_cast<std::int64_t>(cells[l]); }, d);
+  }
+
+  static std::int64_t packed_size(std::int64_t n_cells) { return kRows * n_cells; }
+  static void pack(const T* b, T c, std::int64_t m, std::int64_t n_cells, T* out) {
+    T* weights = scratch<T, 3>(n_cells + kCubicDegree);
+    std::fill(weights, weights + n_cells + kCubicDegree, T(0));
+    for (std::int64_t j = 0; j < m; ++j) weights[kCubicDegree + j] = c * b[j];
+    weights_to_rows<T, 1, Horner>(weights, n_cells, out);
+  }
+};
+
+#if KANDLE_AVX512
+// The same in registers.
+template <class T, bool Wide, bool Horner>
+struct HeldEdge {
+  using Edge = Coefficients<T, Wide>;
+  using V = typename Edge::S;
+  Edge edge;
+
+  void load(const T* from) { edge.template load<0>(from); }
+  void at(typename V::Index cell, typename V::Vec* d) const {
+    const auto places = __builtin_convertvector(cell, typename V::IntVec);
+    for (int q = 0; q < kRows; ++q) d[q] = edge.at(q, places);
+  }
+
+  static std::int64_t packed_size(std::int64_t) { return Edge::kSize; }
+  static void pack(const T* b, T c, std::int64_t m, std::int64_t, T* out) {
+    Edge::template pack<Horner>(b, c, m, out);
+  }
+};
+#endif
+
 template <class T, int D, int S>
 struct Narrow {
   static constexpr int C = 1 + D + S;
@@ -68,43 +113,11 @@ struct Narrow {
   explicit Narrow(const JetArgs<T>& a)
       : args(a), cell_grid(a.spline), n_cells(cell_count(a.spline)), size(kRows * n_cells) {}
 
-  // The coefficients of a feature's cells in memory, gathered for a vector of points.
-  struct Gathered {
-    const T* rows;
-    void load(const T* from) { rows = from; }
-    void at(typename V::Index cell, Vec* d) const {
-      std::int32_t cells[L];
-      std::memcpy(cells, &cell, sizeof cells);
-      gather_rows<T, L>([&](int l) { return rows + 4 * static_cast<std::int64_t>(cells[l]); }, d);
-    }
-
-    static std::int64_t packed_size(std::int64_t n_cells) { return kRows * n_cells; }
-    static void pack(const T* b, T c, std::int64_t m, std::int64_t n_cells, T* out) {
-      T* weights = scratch<T, 3>(n_cells + kCubicDegree);
-      std::fill(weights, weights + n_cells + kCubicDegree, T(0));
-      for (std::int64_t j = 0; j < m; ++j) weights[kCubicDegree + j] = c * b[j];
-      weights_to_rows<T, 1, false>(weights, n_cells, out);
-    }
-  };
-
+  using Gathered = GatheredEdge<T, false>;
   static constexpr bool kHolds = KANDLE_AVX512;
 #if KANDLE_AVX512
-  // The same in registers.
   template <bool Wide>
-  struct Held {
-    using Edge = Coefficients<T, Wide>;
-    Edge edge;
-    void load(const T* from) { edge.template load<0>(from); }
-    void at(typename V::Index cell, Vec* d) const {
-      const auto places = __builtin_convertvector(cell, typename V::IntVec);
-      for (int q = 0; q < kRows; ++q) d[q] = edge.at(q, places);
-    }
-
-    static std::int64_t packed_size(std::int64_t) { return Edge::kSize; }
-    static void pack(const T* b, T c, std::int64_t m, std::int64_t, T* out) {
-      Edge::template pack<false>(b, c, m, out);
-    }
-  };
+  using Held = HeldEdge<T, Wide, false>;
 #endif
 
   template <class Coefficients>

@@ -50,6 +50,31 @@ struct Simd {
   static Vec splat(T value) { return value - Vec{}; }
 };
 
+// Keeps in a register what is used several times: with 32 registers there is room, and the compiler
+// would load it with every use.
+template <class Vec>
+KANDLE_INLINE Vec hold(Vec value) {
+#if KANDLE_AVX512
+  asm("" : "+v"(value));
+#endif
+  return value;
+}
+
+// A value as it is rounded now: the compiler does not contract what made it with what uses it.
+template <class Vec>
+KANDLE_INLINE Vec rounded(Vec value) {
+#if KANDLE_AVX512
+  asm("" : "+v"(value));
+#elif defined(__SSE2__)
+  asm("" : "+x"(value));
+#elif defined(__aarch64__)
+  asm("" : "+w"(value));
+#else
+  asm("" : "+m"(value));
+#endif
+  return value;
+}
+
 // A row of L numbers that belong together; one number is no vector, because the compiler contracts
 // products and sums of numbers but not of vectors of one lane.
 template <class T, int L>

@@ -34,6 +34,10 @@ NETWORKS = [
     ((2, 17, 32, 1), 9, 1300, "silu", True),
     ((3, 64, 33, 18), 5, 700, None, True),
     ((2, 40, 20, 40, 2), 3, 257, "silu", False),
+    # More cells than two registers hold, with one output, a few and more than a vector of them.
+    ((2, 32, 20, 1), 80, 2100, "silu", True),
+    ((3, 5, 17, 2), 60, 1500, None, False),
+    ((2, 9, 1), 300, 40, "silu", True),
 ]
 
 
@@ -107,7 +111,8 @@ def test_other_networks_have_no_such_call():
     assert not fused(build(degree=2))
     assert not fused(build(residual=jnp.tanh))
     assert not fused(build(init="lecun-normalized"))
-    assert not fused(build(grid=100))
+    assert fused(build(grid=100))
+    assert not fused(build(grid=600))
     assert fused(KAN((2, 32, 64, 1), grid=20, key=jax.random.key(0)))
     assert not fused(KAN((2, 65, 1), key=jax.random.key(0)))
 
