@@ -31,7 +31,8 @@ class FitTasks {
         rows_(chunk_rows(args)),
         chunks_(std::max<std::int64_t>(1, (args.n + rows_ - 1) / rows_)),
         parts_(threads == 1 || args.models >= 4 * threads ? 1 : chunks_),
-        size_(active_fit<T>().size(args)) {
+        size_(active_fit<T>().size(args)),
+        finish_parts_(active_fit<T>().parts(args)) {
     if (parts_ == 1) return;
     sums_ = active_fit<T>().buffer(args.models * chunks_ * size_);
     done_.reset(new std::atomic<std::int64_t>[args.models]);
@@ -49,8 +50,20 @@ class FitTasks {
     const Range samples{chunk * rows_, std::min((chunk + 1) * rows_, args_.n)};
     const bool packed = before >= 0 && before / parts_ == model;
     kernels.sum(args_, model, samples, packed, sums + chunk * size_);
-    if (done_[model].fetch_add(1, std::memory_order_acq_rel) + 1 == chunks_)
-      kernels.finish(args_, model, chunks_, sums);
+    if (finish_count() > 0) return;
+    if (done_[model].fetch_add(1, std::memory_order_acq_rel) + 1 != chunks_) return;
+    for (std::int64_t part = 0; part < finish_parts_; ++part)
+      kernels.finish(args_, model, part, chunks_, sums);
+  }
+
+  // Tasks for after all others: where there is little to add up, whoever is last does it at once.
+  std::int64_t finish_count() const {
+    constexpr std::int64_t kMuch = 1 << 16;  // numbers
+    return parts_ > 1 && chunks_ * size_ >= kMuch ? args_.models * finish_parts_ : 0;
+  }
+  void finish(std::int64_t task) const {
+    const std::int64_t model = task / finish_parts_, part = task % finish_parts_;
+    active_fit<T>().finish(args_, model, part, chunks_, sums_ + model * chunks_ * size_);
   }
 
  private:
@@ -61,7 +74,7 @@ class FitTasks {
   }
 
   const FitArgs<T>& args_;
-  const std::int64_t rows_, chunks_, parts_, size_;
+  const std::int64_t rows_, chunks_, parts_, size_, finish_parts_;
   T* sums_ = nullptr;  // (models, chunks, size)
   std::unique_ptr<std::atomic<std::int64_t>[]> done_;
 };
@@ -137,6 +150,7 @@ ffi::Error run_fit(Check& check, ffi::ThreadPool& pool, FitBuffers in, std::int6
     const FitTasks<T> tasks(a, threads);
     parallel_after(pool, threads, tasks.count(),
                    [&](std::int64_t task, std::int64_t before) { tasks.run(task, before); });
+    parallel(pool, threads, tasks.finish_count(), [&](std::int64_t task) { tasks.finish(task); });
   });
 }
 

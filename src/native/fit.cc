@@ -52,19 +52,51 @@ void sum(const FitArgs<T>& a, std::int64_t model, Range samples, bool packed, T*
 }
 
 template <class T>
-void finish(const FitArgs<T>& a, std::int64_t model, std::int64_t chunks, T* sums) {
-  const std::int64_t count = size(a);
-  for (std::int64_t chunk = 1; chunk < chunks; ++chunk)
-    for (std::int64_t j = 0; j < count; ++j) sums[j] += sums[chunk * count + j];
-  T loss = T(0);
-  for (int l = 0; l < kLanes<T>; ++l) loss += sums[l];
-  a.loss[model] = loss;
+std::int64_t parts(const FitArgs<T>& a) {
+  if (!a.want_w) return 1;
+  return with_layer(a, [&](auto* type) {
+    std::int64_t count = 0;
+    for (std::int64_t l = 0; l < a.layer_count; ++l)
+      count += std::remove_pointer_t<decltype(type)>(a, l).parts();
+    return count;
+  });
+}
+
+// Adds up numbers `sums` of all chunks, `size` apart, some at a time: they stay in the first-level
+// cache for all chunks.
+template <class T>
+void add_chunks(std::int64_t count, std::int64_t chunks, std::int64_t size, T* sums) {
+  constexpr std::int64_t kPiece = 2048;
+  for (std::int64_t start = 0; start < count; start += kPiece) {
+    const std::int64_t end = std::min(start + kPiece, count);
+    for (std::int64_t chunk = 1; chunk < chunks; ++chunk) {
+      const T* more = sums + chunk * size;
+      for (std::int64_t j = start; j < end; ++j) sums[j] += more[j];
+    }
+  }
+}
+
+template <class T>
+void finish(const FitArgs<T>& a, std::int64_t model, std::int64_t part, std::int64_t chunks,
+            T* sums) {
+  const std::int64_t all = size(a);
+  if (part == 0) {
+    add_chunks(kLanes<T>, chunks, all, sums);
+    T loss = T(0);
+    for (int l = 0; l < kLanes<T>; ++l) loss += sums[l];
+    a.loss[model] = loss;
+  }
   if (!a.want_w) return;
   T* of = sums + kLanes<T>;
   with_layer(a, [&](auto* type) {
     for (std::int64_t l = 0; l < a.layer_count; ++l) {
       const std::remove_pointer_t<decltype(type)> layer(a, l);
-      layer.finish(model, of);
+      if (part < layer.parts()) {
+        const Range own = layer.kept_of(part);
+        add_chunks(own.end - own.begin, chunks, all, of + own.begin);
+        return layer.finish(model, part, of);
+      }
+      part -= layer.parts();
       of += layer.kept();
     }
   });
@@ -81,7 +113,8 @@ void whole(const FitArgs<T>& a, std::int64_t model, std::int64_t rows) {
       network.sum({start, std::min(start + rows, a.n)}, more);
       for (std::int64_t j = 0; j < count; ++j) sums[j] += more[j];
     }
-    finish(a, model, 1, sums);
+    const std::int64_t all = parts(a);
+    for (std::int64_t part = 0; part < all; ++part) finish(a, model, part, 1, sums);
   });
 }
 
@@ -92,7 +125,7 @@ T* buffer(std::int64_t size) {
 
 template <class T>
 constexpr FitKernels<T> kernels() {
-  return {takes<T>, rows<T>, size<T>, sum<T>, finish<T>, whole<T>, buffer<T>};
+  return {takes<T>, rows<T>, size<T>, sum<T>, parts<T>, finish<T>, whole<T>, buffer<T>};
 }
 
 }  // namespace

@@ -31,7 +31,10 @@ struct FitKernels {
   // `packed` says that the thread's last sum was of the same call and model: its weights are still
   // packed.
   void (*sum)(const FitArgs<T>&, std::int64_t model, Range samples, bool packed, T* sums);
-  void (*finish)(const FitArgs<T>&, std::int64_t model, std::int64_t chunks, T* sums);
+  // The parts of a model's gradients that can be finished independently, and the work on one.
+  std::int64_t (*parts)(const FitArgs<T>&);
+  void (*finish)(const FitArgs<T>&, std::int64_t model, std::int64_t part, std::int64_t chunks,
+                 T* sums);
   // All of it, in chunks of so many rows.
   void (*whole)(const FitArgs<T>&, std::int64_t model, std::int64_t rows);
   // Memory for the sums of a call, aligned, and kept by the calling thread from call to call.

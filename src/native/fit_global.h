@@ -87,8 +87,10 @@ class FitGlobal : Products<T> {
     Base::add_lanes(g, n_out_, count / L, kept + sums_size_);
   }
 
-  // From sums to gradients.
-  void finish(std::int64_t model, T* kept) const {
+  // From sums to gradients, all at once.
+  std::int64_t parts() const { return 1; }
+  Range kept_of(std::int64_t) const { return {0, kept()}; }
+  void finish(std::int64_t model, std::int64_t, T* kept) const {
     T* dw = scratch<T, 2>(n_in_ * rows_ * n_out_);
     for_sums(kept, [&](std::int64_t row, auto height, std::int64_t o, auto width, T* sums) {
       for (int j = 0; j < height(); ++j)

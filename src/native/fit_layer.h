@@ -67,9 +67,16 @@ class FitLayer {
     visit([&](const auto& layout) { layout.backward(g, count, kept, dx); });
   }
 
-  // From the sum of what was kept of all chunks to gradients.
-  void finish(std::int64_t model, T* kept) const {
-    visit([&](const auto& layout) { layout.finish(model, kept); });
+  // From the sums of what was kept of all chunks to gradients, in parts that need some of them
+  // each.
+  std::int64_t parts() const {
+    return visit([](const auto& layout) { return layout.parts(); });
+  }
+  Range kept_of(std::int64_t part) const {
+    return visit([&](const auto& layout) { return layout.kept_of(part); });
+  }
+  void finish(std::int64_t model, std::int64_t part, T* kept) const {
+    visit([&](const auto& layout) { layout.finish(model, part, kept); });
   }
 
  private:

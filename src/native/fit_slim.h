@@ -56,6 +56,7 @@ class FitSlim {
     for (std::int64_t o = 0; o < args_.n_out; ++o) std::fill_n(y + o * block_, count, bias_[o]);
     with_edges([&](auto* type) {
       using Edge = std::remove_pointer_t<decltype(type)>;
+      if (args_.n_out == 1) return add_output<Edge>(count, y);
       // Whose coefficients stay in registers.
       constexpr int kOutputs = std::is_same_v<Edge, HeldEdge<T, false, true>> ? 4 : 2;
       std::int64_t o = 0;
@@ -66,10 +67,15 @@ class FitSlim {
 
   // Adds to the sums of the weights and stores dx[i][s], unless null, from g[o][s].
   void backward(const T* g, std::int64_t count, T* sums, T* dx) const {
-    if (dx)
+    if (dx && args_.n_out == 1) {
+      for (std::int64_t i = 0; i < args_.n_in; ++i)
+        for (std::int64_t s = 0; s < count; s += L)
+          V::store(dx + i * block_ + s, V::load(g + s) * V::load(points_.rows(i).slope() + s));
+    } else if (dx) {
       with_edges([&](auto* type) {
         input_gradients<std::remove_pointer_t<decltype(type)>>(g, count, dx);
       });
+    }
     T* bias_sums = sums + args_.n_in * feature_sums();
     for (std::int64_t o = 0; o < args_.n_out; ++o) {
       Vec sum = V::load(bias_sums + o * L);
@@ -81,8 +87,10 @@ class FitSlim {
     add_slim<L>(g, count, sums);
   }
 
-  // From sums to gradients.
-  void finish(std::int64_t model, T* sums) const {
+  // From sums to gradients, all at once.
+  std::int64_t parts() const { return 1; }
+  Range kept_of(std::int64_t) const { return {0, kept()}; }
+  void finish(std::int64_t model, std::int64_t, T* sums) const {
     T* of = sums;
     if (args_.n_out == 1) {
       const Narrow<T, 0, 0> narrow(args_);
@@ -157,6 +165,33 @@ class FitSlim {
           edges[o].at(cell, d);
           V::store(out, ((d[3] * v + d[2]) * v + d[1]) * v + (r[o] * R + (V::load(out) + d[0])));
         }
+      }
+    }
+  }
+
+  // Adds all features to the only output. Its derivative in a point needs the same coefficients: it
+  // replaces R' in the tables, and the backward pass is a product.
+  template <class Edge>
+  void add_output(std::int64_t count, T* y) const {
+    const T inverse = points_.inverse();
+    for (std::int64_t i = 0; i < args_.n_in; ++i) {
+      Edge edge;
+      edge.load(this->edge(i, 0));
+      const Vec r = V::splat(r_[i]);
+      const PointRows<T> rows = points_.rows(i);
+      T *position = rows.v, *residual = rows.residual(), *slope = rows.slope();
+      const std::int32_t* places = cells(i);
+      for (std::int64_t s = 0; s < count; s += L) {
+        typename V::Index cell;
+        std::memcpy(&cell, places + s, sizeof cell);
+        Vec d[kRows];
+        edge.at(cell, d);
+        const Vec v = V::load(position + s), R = V::load(residual + s);
+        // The coefficients are those of Horner's scheme, D2/2 and D3/6.
+        const Vec phi = (d[3] * v + d[2]) * v + d[1];
+        const Vec bend = (d[3] * v + (d[3] * v + d[2])) * v;
+        V::store(y + s, phi * v + (r * R + (V::load(y + s) + d[0])));
+        V::store(slope + s, inverse * (r * V::load(slope + s) + (phi + bend)));
       }
     }
   }

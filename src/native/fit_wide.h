@@ -40,9 +40,8 @@ class FitWide {
     points_.place(bias_ + pitch_);
     sorted_ = bias_ + pitch_ + points_.memory();
     std::fill(std::copy_n(args_.bias.at(model), args_.n_out, bias_), bias_ + pitch_, T(0));
-    for_tiles([&](const Tile& tile) {
-      load_weights<T, L>(args_, model, tile, kCubicDegree, weights_ + tile.feature * feature());
-    });
+    for (std::int64_t i = 0; i < args_.n_in; i += kFeatures)
+      load_weights<T, L>(args_, model, tile(i), kCubicDegree, weights_ + i * feature());
   }
 
   // y[o][s] of the points x[i][s]; `count` is a multiple of L.
@@ -86,12 +85,18 @@ class FitWide {
     });
   }
 
-  // From sums to gradients.
-  void finish(std::int64_t model, const T* sums) const {
-    for_tiles([&](const Tile& tile) {
-      store_gradients<T, L>(args_, model, tile, kCubicDegree, sums + tile.feature * feature());
-    });
-    std::copy_n(sums + weights_size(), args_.n_out, args_.dbias + model * args_.n_out);
+  // From sums to gradients, tile by tile of features. The bias comes after the last one.
+  std::int64_t parts() const { return (args_.n_in + kFeatures - 1) / kFeatures; }
+  Range kept_of(std::int64_t part) const {
+    const Tile own = tile(part * kFeatures);
+    const std::int64_t end = (own.feature + own.features) * feature();
+    return {own.feature * feature(), part + 1 < parts() ? end : kept()};
+  }
+  void finish(std::int64_t model, std::int64_t part, const T* sums) const {
+    const Tile own = tile(part * kFeatures);
+    store_gradients<T, L>(args_, model, own, kCubicDegree, sums + own.feature * feature());
+    if (part + 1 == parts())
+      std::copy_n(sums + weights_size(), args_.n_out, args_.dbias + model * args_.n_out);
   }
 
  private:
@@ -124,11 +129,9 @@ class FitWide {
                        [&](auto vectors) { work(o, vectors); });
   }
 
-  template <class Work>
-  void for_tiles(const Work& work) const {
-    constexpr std::int64_t kFeatures = kTileFeatures<T>;
-    for (std::int64_t i = 0; i < args_.n_in; i += kFeatures)
-      work(Tile{i, std::min(kFeatures, args_.n_in - i), 0, args_.n_out, rows_, pitch_});
+  static constexpr std::int64_t kFeatures = kTileFeatures<T>;
+  Tile tile(std::int64_t i) const {
+    return {i, std::min(kFeatures, args_.n_in - i), 0, args_.n_out, rows_, pitch_};
   }
 
   template <int C>

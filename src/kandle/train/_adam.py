@@ -13,7 +13,7 @@ from kandle.kernels import _library
 from kandle.train import _adam_step
 
 # Smaller arrays are updated by XLA, which fuses them with what surrounds them.
-_NATIVE_SIZE = 1 << 14
+NATIVE_SIZE = 1 << 14
 
 
 class FusedAdam(optax.GradientTransformation):
@@ -153,7 +153,7 @@ def _advance(
     `step` is the rate and both bias corrections. Returns the update, or the new w, and the moments.
     """
     plain = functools.partial(_plain, **options)
-    native = g.dtype.name in ("float32", "float64") and g.size >= _NATIVE_SIZE
+    native = g.dtype.name in ("float32", "float64") and g.size >= NATIVE_SIZE
     same = all(a.dtype == g.dtype for a in arrays)
     if not native or not same or _library.library() is None:
         return plain(step, g, *arrays)

@@ -17,6 +17,7 @@ import optax
 
 from kandle._errors import UserError, must, unknown
 from kandle.train import _contrib
+from kandle.train._adam import FusedAdam, adam
 from kandle.train._levenberg_marquardt import LevenbergMarquardt
 
 Schedule = Callable[[Any], Any]
@@ -176,6 +177,13 @@ class Optimizer:
         """Whether the transformation must see the arrays of the layers, not one flat vector."""
         return self.name == "muon"
 
+    def fused(self) -> FusedAdam | None:
+        """Kandle's own Adam, which also adds the update to the weights, if that is the optimizer."""
+        known = inspect.signature(adam).parameters
+        if self.name != "adam" or any(name not in known for name in self.arguments):
+            return None
+        return adam(self.rate(), **self.arguments)
+
     def build(self) -> optax.GradientTransformationExtraArgs:
         """The Optax transformation."""
         searches = self.name == "lbfgs" and "linesearch" not in self.arguments
@@ -218,6 +226,10 @@ class Transformation:
 
     least_squares: ClassVar[None] = None
     by_array: ClassVar[bool] = False
+
+    def fused(self) -> FusedAdam | None:
+        """The transformation, if it is Kandle's own Adam."""
+        return self.transformation if isinstance(self.transformation, FusedAdam) else None
 
     def build(self) -> optax.GradientTransformationExtraArgs:
         """The transformation, accepting the arguments of a line search."""

@@ -18,6 +18,7 @@ import optax
 from jaxtyping import Array, ArrayLike, Float
 
 from kandle.nn import KAN
+from kandle.train._adam import NATIVE_SIZE, FusedAdam
 from kandle.train._contrib import by_array, evaluated
 from kandle.train._objective import Data, Objective, Weights
 from kandle.train._optimizer import Optimizer, Transformation
@@ -76,8 +77,16 @@ class Program:
         leaves = [part.reshape(s) for part, s in zip(parts, self.shapes, strict=True)]
         return jax.tree.unflatten(self.structure, leaves)
 
-    def transformation(self) -> optax.GradientTransformationExtraArgs:
-        """The optimizer's update of the flat vector of weights."""
+    def transformation(self) -> FusedAdam | optax.GradientTransformationExtraArgs:
+        """The optimizer's update of the flat vector of weights.
+
+        Kandle's own Adam where the vector is long enough for it: which one it is depends on the
+        shape of a model alone, so that a run has the same bits in every batch.
+        """
+        fused = self.optimizer.fused()
+        long = sum(map(math.prod, self.shapes)) >= NATIVE_SIZE
+        if fused is not None and long and self.backend == "native":
+            return fused
         built = self.optimizer.build()
         return by_array(built, self.names, self.shapes) if self.optimizer.by_array else built
 
@@ -183,7 +192,10 @@ def _over_models(step: Callable, backend: str) -> Callable:
 
 
 def _step(
-    program: Program, optimizer: optax.GradientTransformationExtraArgs, data: Data, state: State
+    program: Program,
+    optimizer: FusedAdam | optax.GradientTransformationExtraArgs,
+    data: Data,
+    state: State,
 ) -> tuple[State, Float[Array, ""]]:
     """One update of one model."""
     weights, optimizer_state, rba = state
@@ -192,6 +204,9 @@ def _step(
         return program.objective.loss(program.model(weights), data, rba, program.backend)
 
     (loss, rba_after), gradient = jax.value_and_grad(objective, has_aux=True)(weights)
+    if isinstance(optimizer, FusedAdam):
+        weights, optimizer_state = optimizer.apply(gradient, optimizer_state, weights)
+        return State(weights, optimizer_state, rba_after), loss
     updates: Any
     updates, optimizer_state = optimizer.update(
         gradient,
