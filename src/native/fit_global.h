@@ -78,7 +78,7 @@ class FitGlobal : Products<T> {
   }
 
   // Adds to the sums of the weights and stores dx[i][s], unless null, from g[o][s].
-  void backward(const T* g, std::int64_t count, T* kept, T* dx) const {
+  void backward(const T* g, std::int64_t count, bool, T* kept, T* dx) const {
     if (dx)
       for (std::int64_t i = 0; i < n_in_; ++i) input_gradient(i, g, count / L, dx + i * B);
     for_sums(kept, [&](std::int64_t row, auto height, std::int64_t o, auto width, T* sums) {

@@ -56,15 +56,15 @@ class FitLayer {
     wide_ ? layout_.wide.pack(model, memory) : layout_.slim.pack(model, memory);
   }
 
-  // Of a chunk: first `clear`, then every block forward and back.
+  // Of a chunk: first `clear`, then every block forward and back, the first one being `fresh`.
   void clear(T* kept) const {
     visit([&](const auto& layout) { layout.clear(kept); });
   }
   void forward(const T* x, std::int64_t count, T* y) const {
     visit([&](const auto& layout) { layout.forward(x, count, y); });
   }
-  void backward(const T* g, std::int64_t count, T* kept, T* dx) const {
-    visit([&](const auto& layout) { layout.backward(g, count, kept, dx); });
+  void backward(const T* g, std::int64_t count, bool fresh, T* kept, T* dx) const {
+    visit([&](const auto& layout) { layout.backward(g, count, fresh, kept, dx); });
   }
 
   // From the sums of what was kept of all chunks to gradients, in parts that need some of them

@@ -47,10 +47,11 @@ class Network {
 
   // The sums of a chunk of samples.
   void sum(Range samples, T* sums) const {
+    if (samples.begin == samples.end) return void(std::fill_n(sums, size_, T(0)));
     std::fill_n(sums, L, T(0));
     if (args_.want_w) for_layers(sums, [](const Layer& layer, T* of) { layer.clear(of); });
     for (std::int64_t start = samples.begin; start < samples.end; start += B)
-      add_block(start, std::min(B, samples.end - start), sums);
+      add_block(start, std::min(B, samples.end - start), start == samples.begin, sums);
   }
 
  private:
@@ -76,7 +77,7 @@ class Network {
       std::fill(columns + i * B + rows, columns + i * B + whole, T(0));
   }
 
-  void add_block(std::int64_t start, std::int64_t rows, T* sums) const {
+  void add_block(std::int64_t start, std::int64_t rows, bool fresh, T* sums) const {
     const std::int64_t last = args_.layer_count - 1, whole = round_up(rows, L);
     const std::int64_t n_in = args_.layers[0].n_in, n_out = args_.layers[last].n_out;
     T *from = columns_[0], *to = columns_[1];
@@ -91,7 +92,7 @@ class Network {
     T* of = sums + size_;
     for (std::int64_t l = last; l >= 0; --l, std::swap(from, to)) {
       of -= layers_[l].kept();
-      layers_[l].backward(from, whole, of, l > 0 ? to : nullptr);
+      layers_[l].backward(from, whole, fresh, of, l > 0 ? to : nullptr);
     }
   }
 

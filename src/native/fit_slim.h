@@ -66,7 +66,7 @@ class FitSlim {
   }
 
   // Adds to the sums of the weights and stores dx[i][s], unless null, from g[o][s].
-  void backward(const T* g, std::int64_t count, T* sums, T* dx) const {
+  void backward(const T* g, std::int64_t count, bool, T* sums, T* dx) const {
     if (dx && args_.n_out == 1) {
       for (std::int64_t i = 0; i < args_.n_in; ++i)
         for (std::int64_t s = 0; s < count; s += L)

@@ -33,7 +33,7 @@ class FitWide {
     return weights_size() + pitch_ + points_.memory() + args_.n_in * sorted_size();
   }
   std::int64_t kept() const { return weights_size() + pitch_; }
-  void clear(T* sums) const { std::fill_n(sums, kept(), T(0)); }
+  void clear(T*) const {}  // the first block of a chunk stores its sums
 
   void pack(std::int64_t model, T* memory) {
     weights_ = memory, bias_ = weights_ + weights_size();
@@ -61,8 +61,9 @@ class FitWide {
                          y + o * block_, block_);
   }
 
-  // Adds to the sums of the weights and stores dx[i][s], unless null, from g[o][s].
-  void backward(const T* g, std::int64_t count, T* sums, T* dx) const {
+  // Adds to the sums of the weights, or stores them if they are `fresh`, and stores dx[i][s],
+  // unless null, from g[o][s].
+  void backward(const T* g, std::int64_t count, bool fresh, T* sums, T* dx) const {
     T* rows = scratch<T, 2>(block_ * (kStrip + 1) * L);
     T* lanes = rows + block_ * kStrip * L;
     for_vectors<kStrip>([&](std::int64_t o, auto vectors) {
@@ -71,14 +72,14 @@ class FitWide {
       for (std::int64_t v = 0; v < W && o + v < args_.n_out; v += L)
         store_columns<T, L>(g + (o + v) * block_, block_, count,
                             std::min<std::int64_t>(L, args_.n_out - o - v), rows + v, W);
-      add_bias<C>(rows, count, sums + weights_size() + o);
+      add_bias<C>(rows, count, fresh, sums + weights_size() + o);
       for (std::int64_t i = 0; i < args_.n_in; ++i) {
         const SortedGradients<T> gradients{sorted(i), count, weights_ + i * feature() + o,
                                            sums + i * feature() + o, pitch_};
         if (!dx) {
-          gradients.template add<L, C, true, false>(rows, nullptr);
+          gradients.template add<L, C, true, false>(rows, fresh, nullptr);
         } else {
-          gradients.template add<L, C, true, true>(rows, lanes);
+          gradients.template add<L, C, true, true>(rows, fresh, lanes);
           sum_lanes<T, L>(lanes, count, points_.inverse(), o > 0, dx + i * block_);
         }
       }
@@ -135,10 +136,10 @@ class FitWide {
   }
 
   template <int C>
-  static void add_bias(const T* rows, std::int64_t count, T* sums) {
+  static void add_bias(const T* rows, std::int64_t count, bool fresh, T* sums) {
     for (int c = 0; c < C; ++c) {
       // Four sums: shorter chains, and smaller rounding errors.
-      Vec sum[4] = {V::load(sums + c * L)};
+      Vec sum[4] = {fresh ? Vec{} : V::load(sums + c * L)};
       for (std::int64_t s = 0; s < count; s += 4)
         for (int j = 0; j < 4; ++j) sum[j] += V::load(rows + ((s + j) * C + c) * L);
       V::store(sums + c * L, (sum[0] + sum[1]) + (sum[2] + sum[3]));

@@ -96,12 +96,12 @@ struct SortedGradients {
   // phi' = d1 + 2 v d2 + 3 v^2 d3 too: eight multiply-adds, where the four cubics and their slopes
   // would need eleven.
   template <int L, int C, bool Weights, bool Inputs>
-  [[gnu::noinline]] void add(const T* g, T* lanes) const;
+  [[gnu::noinline]] void add(const T* g, bool fresh, T* lanes) const;
 };
 
 template <class T>
 template <int L, int C, bool Weights, bool Inputs>
-void SortedGradients<T>::add(const T* g, T* lanes) const {
+void SortedGradients<T>::add(const T* g, bool fresh, T* lanes) const {
   using V = Simd<T, L>;
   using Vec = typename V::Vec;
   constexpr int W = C * L;
@@ -115,6 +115,10 @@ void SortedGradients<T>::add(const T* g, T* lanes) const {
     V::store(power2 + s, T(3) * square);
     V::store(power3 + s, square * v);
   }
+  // Here and not in the caller: the rows are in the first-level cache when they are used.
+  if (Weights && fresh)
+    for (std::int64_t row = 0; row < 1 + points.n_cells + kCubicDegree; ++row)
+      for (int c = 0; c < C; ++c) V::store(dw + row * pitch + c * L, Vec{});
   Vec r[C], residual_sums[C];
   for (int c = 0; c < C; ++c) {
     if constexpr (Weights) residual_sums[c] = V::load(dw + c * L);

@@ -159,7 +159,7 @@ struct Wide : Jet<T, kLanes<T>, 3, 0, 0> {
     };
     for_chunks([&](std::int64_t o, auto size, std::int64_t filled, T* to) {
       for (std::int64_t s = 0; s < count; ++s, to += size() * L)
-        std::fill(std::copy_n(bias + o, filled, to), to + size() * L, T(0));
+        copy_row<T, L, size()>(bias + o, filled, to);
     });
     const std::int64_t blocks = (count + block - 1) / block;
     for (std::int64_t i = 0; i < n_in; i += kGroup) {
@@ -183,8 +183,14 @@ struct Wide : Jet<T, kLanes<T>, 3, 0, 0> {
         });
     }
     for_chunks([&](std::int64_t o, auto size, std::int64_t filled, const T* from) {
-      for (std::int64_t s = 0; s < count; ++s)
-        std::copy_n(from + s * (size() * L), filled, target + s * n_out + o);
+      for (std::int64_t s = 0; s < count; ++s, from += size() * L) {
+        T* to = target + s * n_out + o;
+        if (filled == size() * L) {
+          copy_row<T, L, size()>(from, filled, to);
+        } else {
+          std::copy_n(from, filled, to);
+        }
+      }
     });
   }
 
@@ -236,7 +242,7 @@ struct Wide : Jet<T, kLanes<T>, 3, 0, 0> {
     T* lanes = dx + kGroup * block;
     const std::int64_t slot = prepared ? tile.feature - task.begin : 0;
     if (want_x) load_weights<T, L>(args, model, tile, degree, packed);
-    if (want_w) std::fill_n(dw, features * size, T(0));
+    if (want_w && n == 0) std::fill_n(dw, features * size, T(0));
     for (std::int64_t start = 0; start < n; start += block) {
       const std::int64_t count = std::min(block, n - start);
       if (tile.feature == task.begin || n > block) load_gradients(model, start, count, tile, g);
@@ -252,13 +258,13 @@ struct Wide : Jet<T, kLanes<T>, 3, 0, 0> {
                                              dw + f * size + o, tile.pitch};
           const T* own = g + o * count;
           if (!want_x) {
-            gradients.template add<L, chunk(), true, false>(own, nullptr);
+            gradients.template add<L, chunk(), true, false>(own, start == 0, nullptr);
             continue;
           }
           if (want_w) {
-            gradients.template add<L, chunk(), true, true>(own, lanes);
+            gradients.template add<L, chunk(), true, true>(own, start == 0, lanes);
           } else {
-            gradients.template add<L, chunk(), false, true>(own, lanes);
+            gradients.template add<L, chunk(), false, true>(own, false, lanes);
           }
           sum_lanes<T, L>(lanes, count, points.inverse(), tile.output + o > 0, dx + f * block);
         }
@@ -293,7 +299,7 @@ struct Wide : Jet<T, kLanes<T>, 3, 0, 0> {
     Base::template for_chunks<kBackward>(tile.pitch, [&](std::int64_t o, auto size) {
       const std::int64_t filled = std::min<std::int64_t>(size() * L, tile.outputs - o);
       for (std::int64_t s = 0; s < count; ++s, to += size() * L)
-        std::fill(std::copy_n(g + s * args.n_out + o, filled, to), to + size() * L, T(0));
+        copy_row<T, L, size()>(g + s * args.n_out + o, filled, to);
     });
   }
 };

@@ -8,7 +8,7 @@ import pytest
 
 from kandle.train import Architecture, _adam, adam, train
 
-SIZE = _adam._NATIVE_SIZE
+SIZE = _adam.NATIVE_SIZE
 
 
 def weights(dtype=np.float32):
