@@ -78,7 +78,7 @@ struct Wide : Jet<T, kLanes<T>, 3, 0, 0> {
 
   static constexpr int kFewRows = 4;  // that are evaluated without packing, at most
   // Vectors of outputs whose weights, or sums, stay in registers.
-  static constexpr int kForward = kRegisters == 32 ? 4 : 2, kBackward = kRegisters == 32 ? 2 : 1;
+  static constexpr int kForward = kRegisters == 32 ? 4 : 2, kBackward = 2;
 
   const std::int64_t block;  // samples that are sorted together: enough for a cell to have several
 

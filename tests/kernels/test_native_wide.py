@@ -20,7 +20,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 # (n, n_in, n_out, grid, degree): outputs that fill tiles and that do not, fewer features than a
-# tile and more, one block of samples and several, one output, one vector of them.
+# tile and more, one block of samples and several, one output, one vector of them, few cells and
+# many.
 SHAPES = [
     (1, 40, 300, 5, 3),
     (100, 35, 521, 5, 3),
@@ -30,6 +31,8 @@ SHAPES = [
     (130, 300, 1, 5, 3),
     (130, 300, 8, 5, 3),
     (30, 17, 272, 90, 3),
+    (300, 40, 24, 8, 3),
+    (1500, 20, 50, 60, 3),
 ]
 LO, HI = -1.0, 1.0
 
@@ -84,7 +87,7 @@ def test_bits_do_not_depend_on_the_batch_and_the_slot(shape):
             np.testing.assert_array_equal(a, b[slot])
 
 
-@pytest.mark.parametrize("shape", [SHAPES[1], SHAPES[4]])
+@pytest.mark.parametrize("shape", [SHAPES[1], SHAPES[4], SHAPES[9]])
 def test_a_row_does_not_depend_on_the_other_rows(shape):
     x, *weights, g = example(*shape)
     n, _, _, *spline = shape
@@ -152,7 +155,7 @@ def test_a_non_finite_input_reaches_its_row_and_its_feature_alone(n_out, bad):
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, (0, 70, 300, 5, 3), (513, 40, 300, 5, 3)])
-def test_gradients_of_the_weights_alone_have_the_same_bits(shape):
+def test_gradients_of_the_weights_or_inputs_alone_have_the_same_bits(shape):
     x, *weights, g = example(*shape)
     options = {"basis": BSpline(grid=shape[3], degree=shape[4]), "residual": jax.nn.silu}
 
@@ -162,8 +165,9 @@ def test_gradients_of_the_weights_alone_have_the_same_bits(shape):
             return kernels.jet(x[None], *weights, **options, first=0, second=0, backend="native")[0]
 
         _, both = jax.vjp(value, x, *weights)
-        _, alone = jax.vjp(functools.partial(value, x), *weights)
-        return both(g)[1:], alone(g)
+        _, of_weights = jax.vjp(functools.partial(value, x), *weights)
+        _, of_inputs = jax.vjp(lambda x: value(x, *weights), x)
+        return both(g), (*of_inputs(g), *of_weights(g))
 
     for a, b in zip(*gradients(x, *weights), strict=True):
         np.testing.assert_array_equal(a, b)
