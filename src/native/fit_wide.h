@@ -64,26 +64,32 @@ class FitWide {
   // Adds to the sums of the weights, or stores them if they are `fresh`, and stores dx[i][s],
   // unless null, from g[o][s].
   void backward(const T* g, std::int64_t count, bool fresh, T* sums, T* dx) const {
-    T* rows = scratch<T, 2>(block_ * (kStrip + 1) * L);
-    T* lanes = rows + block_ * kStrip * L;
+    T* rows = scratch<T, 2>(block_ * (pitch_ + L));  // strip by strip, (samples, outputs of it)
+    T* lanes = rows + block_ * pitch_;
     for_vectors<kStrip>([&](std::int64_t o, auto vectors) {
       constexpr int C = vectors(), W = C * L;
-      if (args_.n_out < o + W) std::fill_n(rows, count * W, T(0));
+      T* strip = rows + o * count;
+      if (args_.n_out < o + W) std::fill_n(strip, count * W, T(0));
       for (std::int64_t v = 0; v < W && o + v < args_.n_out; v += L)
         store_columns<T, L>(g + (o + v) * block_, block_, count,
-                            std::min<std::int64_t>(L, args_.n_out - o - v), rows + v, W);
-      add_bias<C>(rows, count, fresh, sums + weights_size() + o);
-      for (std::int64_t i = 0; i < args_.n_in; ++i) {
-        const SortedGradients<T> gradients{sorted(i), count, weights_ + i * feature() + o,
-                                           sums + i * feature() + o, pitch_};
-        if (!dx) {
-          gradients.template add<L, C, true, false>(rows, fresh, nullptr);
-        } else {
-          gradients.template add<L, C, true, true>(rows, fresh, lanes);
-          sum_lanes<T, L>(lanes, count, points_.inverse(), o > 0, dx + i * block_);
-        }
-      }
+                            std::min<std::int64_t>(L, args_.n_out - o - v), strip + v, W);
+      add_bias<C>(strip, count, fresh, sums + weights_size() + o);
     });
+    for (std::int64_t i = 0; i < args_.n_in; ++i) {
+      const SortedGradients<T, L> gradients(sorted(i), count, pitch_);
+      for_vectors<kStrip>([&](std::int64_t o, auto vectors) {
+        const auto add = [&](auto inputs, auto first) {
+          gradients.template add<vectors(), true, inputs(), first()>(
+              weights_ + i * feature() + o, rows + o * count, fresh, sums + i * feature() + o,
+              lanes);
+        };
+        constexpr std::true_type yes;
+        constexpr std::false_type no;
+        if (!dx) return add(no, yes);
+        o == 0 ? add(yes, yes) : add(yes, no);
+      });
+      if (dx) sum_lanes<T, L>(lanes, count, points_.inverse(), false, dx + i * block_);
+    }
   }
 
   // From sums to gradients, tile by tile of features. The bias comes after the last one.

@@ -80,52 +80,59 @@ template <class T, int L, int C>
   });
 }
 
-// The backward pass of one feature: its rows w and the gradients dw of those, `pitch` apart.
-template <class T>
-struct SortedGradients {
-  const SortedPoints<T> points;
-  std::int64_t count;
-  const T* w;
-  T* dw;
-  std::int64_t pitch;
+// The backward pass of one feature.
+//
+// Its gradients are made of the moments g, v g, v^2 g and v^3 g of every cell, and the same factors
+// serve phi' = d1 + v (2 d2) + v^2 (3 d3): eight multiply-adds, where the four cubics and their
+// slopes would need eleven.
+template <class T, int L>
+class SortedGradients {
+ public:
+  // The rows of the feature and their gradients are `pitch` apart.
+  SortedGradients(const SortedPoints<T>& points, std::int64_t count, std::int64_t pitch)
+      : points_(points),
+        pitch_(pitch),
+        square_(scratch<T, 8>(2 * round_up(count, L))),
+        cube_(square_ + round_up(count, L)) {
+    for (std::int64_t s = 0; s < count; s += L) {
+      const Vec v = V::load(points.rows.v + s), square = v * v;
+      V::store(square_ + s, square);
+      V::store(cube_ + s, square * v);
+    }
+  }
 
-  // Adds to dw for C vectors of outputs, whose gradients are rows of g, C vectors apart. With
-  // Inputs the gradient of a point in u is stored as the lanes of lanes[s], to be summed.
-  //
-  // The moments are g, 2 v g, 3 v^2 g and v^3 g, because the first two factors are those of
-  // phi' = d1 + 2 v d2 + 3 v^2 d3 too: eight multiply-adds, where the four cubics and their slopes
-  // would need eleven.
-  template <int L, int C, bool Weights, bool Inputs>
-  [[gnu::noinline]] void add(const T* g, bool fresh, T* lanes) const;
-};
+  // Adds to dw for C vectors of outputs, whose gradients are rows of g, C vectors apart; with
+  // `fresh`, stores there. With Inputs the gradient of a point in u is the sum of the lanes of
+  // lanes[s], to which outputs are added after the First.
+  template <int C, bool Weights, bool Inputs, bool First>
+  [[gnu::noinline]] void add(const T* w, const T* g, bool fresh, T* dw, T* lanes) const;
 
-template <class T>
-template <int L, int C, bool Weights, bool Inputs>
-void SortedGradients<T>::add(const T* g, bool fresh, T* lanes) const {
+ private:
   using V = Simd<T, L>;
   using Vec = typename V::Vec;
-  constexpr int W = C * L;
-  const T *position = points.rows.v, *residual = points.rows.residual(),
-          *slope = points.rows.slope();
-  const std::int64_t whole = round_up(count, L);
-  T *power1 = scratch<T, 8>(3 * whole), *power2 = power1 + whole, *power3 = power2 + whole;
-  for (std::int64_t s = 0; s < count; s += L) {
-    const Vec v = V::load(position + s), square = v * v;
-    V::store(power1 + s, v + v);
-    V::store(power2 + s, T(3) * square);
-    V::store(power3 + s, square * v);
-  }
+
+  const SortedPoints<T> points_;
+  const std::int64_t pitch_;
+  T *square_, *cube_;  // v^2 and v^3
+};
+
+template <class T, int L>
+template <int C, bool Weights, bool Inputs, bool First>
+void SortedGradients<T, L>::add(const T* w, const T* g, bool fresh, T* dw, T* lanes) const {
+  const std::int64_t pitch = pitch_;
+  const T *position = points_.rows.v, *residual = points_.rows.residual(),
+          *slope = points_.rows.slope(), *squares = square_, *cubes = cube_;
   // Here and not in the caller: the rows are in the first-level cache when they are used.
   if (Weights && fresh)
-    for (std::int64_t row = 0; row < 1 + points.n_cells + kCubicDegree; ++row)
+    for (std::int64_t row = 0; row < 1 + points_.n_cells + kCubicDegree; ++row)
       for (int c = 0; c < C; ++c) V::store(dw + row * pitch + c * L, Vec{});
   Vec r[C], residual_sums[C];
   for (int c = 0; c < C; ++c) {
     if constexpr (Weights) residual_sums[c] = V::load(dw + c * L);
     if constexpr (Inputs) r[c] = hold(V::load(w + c * L));
   }
-  points.for_cells([&](std::int64_t cell, const std::uint16_t* next,
-                       const std::uint16_t* end) __attribute__((always_inline)) {
+  points_.for_cells([&](std::int64_t cell, const std::uint16_t* next,
+                        const std::uint16_t* end) __attribute__((always_inline)) {
     const std::int64_t first = (1 + cell) * pitch;
     Vec sum[C][4], d[C][4];
 #pragma GCC unroll 2
@@ -135,16 +142,19 @@ void SortedGradients<T>::add(const T* g, bool fresh, T* lanes) const {
         Vec weight[4];
         for (int t = 0; t < 4; ++t) weight[t] = V::load(w + first + t * pitch + c * L);
         cell_polynomial<T>(weight, d[c]);
+        d[c][2] = hold(d[c][2] + d[c][2]);
+        d[c][3] = hold(T(3) * d[c][3]);
       }
     }
     for (; next != end; ++next) {
       const std::int64_t s = *next;
-      const Vec v1 = hold(V::splat(power1[s])), v2 = hold(V::splat(power2[s])),
-                v3 = hold(V::splat(power3[s])), R = hold(V::splat(residual[s]));
+      const Vec v1 = hold(V::splat(position[s])), v2 = hold(V::splat(squares[s])),
+                v3 = hold(V::splat(cubes[s])), R = hold(V::splat(residual[s]));
       Vec lane_sums{};
+      if constexpr (Inputs && !First) lane_sums = V::load(lanes + s * L);
 #pragma GCC unroll 2
       for (int c = 0; c < C; ++c) {
-        const Vec gradient = hold(V::load(g + s * W + c * L));
+        const Vec gradient = hold(V::load(g + s * (C * L) + c * L));
         if constexpr (Weights) {
           residual_sums[c] += gradient * R;
           sum[c][0] += gradient;
@@ -154,20 +164,20 @@ void SortedGradients<T>::add(const T* g, bool fresh, T* lanes) const {
         }
         if constexpr (Inputs) {
           const Vec phi = d[c][3] * v2 + (d[c][2] * v1 + (r[c] * slope[s] + d[c][1]));
-          lane_sums = c ? lane_sums + gradient * phi : gradient * phi;
+          lane_sums = First && c == 0 ? gradient * phi : lane_sums + gradient * phi;
         }
       }
       if constexpr (Inputs) V::store(lanes + s * L, lane_sums);
     }
-    // The transpose of `cell_polynomial`; the moments have factors of their own.
+    // The transpose of `cell_polynomial`.
 #pragma GCC unroll 2
     for (int c = 0; Weights && c < C; ++c) {
       T* row = dw + first + c * L;
       const Vec* m = sum[c];
-      const Vec outer = T(1.0 / 48) * m[0] + T(1.0 / 12) * m[2],
-                inner = T(23.0 / 48) * m[0] - T(1.0 / 12) * m[2],
-                outer_odd = T(1.0 / 16) * m[1] + T(1.0 / 6) * m[3],
-                inner_odd = T(5.0 / 16) * m[1] - T(1.0 / 2) * m[3];
+      const Vec outer = T(1.0 / 48) * m[0] + T(1.0 / 4) * m[2],
+                inner = T(23.0 / 48) * m[0] - T(1.0 / 4) * m[2],
+                outer_odd = T(1.0 / 8) * m[1] + T(1.0 / 6) * m[3],
+                inner_odd = T(5.0 / 8) * m[1] - T(1.0 / 2) * m[3];
       V::store(row, V::load(row) + (outer - outer_odd));
       V::store(row + pitch, V::load(row + pitch) + (inner - inner_odd));
       V::store(row + 2 * pitch, V::load(row + 2 * pitch) + (inner + inner_odd));

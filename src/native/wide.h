@@ -251,24 +251,23 @@ struct Wide : Jet<T, kLanes<T>, 3, 0, 0> {
         turn(args.dx + model * n * args.n_in, start, count, tile.feature, features, dx);
       const std::int64_t steps = features * ((tile.pitch + kBackward * L - 1) / (kBackward * L));
       Ahead<T> ahead(args, model, next, steps, true);
-      Base::template for_chunks<kBackward>(tile.pitch, [&](std::int64_t o, auto chunk) {
-        for (std::int64_t f = 0; f < features; ++f) {
+      for (std::int64_t f = 0; f < features; ++f) {
+        const SortedGradients<T, L> feature(points.at(slot + f), count, tile.pitch);
+        Base::template for_chunks<kBackward>(tile.pitch, [&](std::int64_t o, auto chunk) {
           if (start == 0 && want_w) ahead.step();
-          const SortedGradients<T> gradients{points.at(slot + f), count, packed + f * size + o,
-                                             dw + f * size + o, tile.pitch};
-          const T* own = g + o * count;
-          if (!want_x) {
-            gradients.template add<L, chunk(), true, false>(own, start == 0, nullptr);
-            continue;
-          }
-          if (want_w) {
-            gradients.template add<L, chunk(), true, true>(own, start == 0, lanes);
-          } else {
-            gradients.template add<L, chunk(), false, true>(own, false, lanes);
-          }
-          sum_lanes<T, L>(lanes, count, points.inverse(), tile.output + o > 0, dx + f * block);
-        }
-      });
+          const auto add = [&](auto weights, auto inputs, auto first) {
+            feature.template add<chunk(), weights(), inputs(), first()>(
+                packed + f * size + o, g + o * count, start == 0, dw + f * size + o, lanes);
+          };
+          constexpr std::true_type yes;
+          constexpr std::false_type no;
+          if (!want_x) return add(yes, no, yes);
+          if (want_w) return o == 0 ? add(yes, yes, yes) : add(yes, yes, no);
+          o == 0 ? add(no, yes, yes) : add(no, yes, no);
+        });
+        if (want_x)
+          sum_lanes<T, L>(lanes, count, points.inverse(), tile.output > 0, dx + f * block);
+      }
       if (want_x)
         store_columns<T, kGroup>(dx, block, count, features,
                                  args.dx + (model * n + start) * args.n_in + tile.feature,
@@ -291,8 +290,7 @@ struct Wide : Jet<T, kLanes<T>, 3, 0, 0> {
       std::fill_n(columns + f * block + count, L - count % L, T(0));
   }
 
-  // The gradients of a tile's outputs, chunk by chunk of outputs, (samples, outputs of the chunk):
-  // one chunk stays in the first-level cache while all features meet it.
+  // The gradients of a tile's outputs, chunk by chunk of outputs, (samples, outputs of the chunk).
   void load_gradients(std::int64_t model, std::int64_t start, std::int64_t count, const Tile& tile,
                       T* to) const {
     const T* g = args.g.at(model) + start * args.n_out + tile.output;
