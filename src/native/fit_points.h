@@ -13,18 +13,14 @@ class FitPoints {
       : n_in_(a.n_in), block_(block), residual_(a.residual), grid_(a.spline) {}
 
   // Numbers that the tables take, a multiple of a vector.
-  std::int64_t memory() const { return n_in_ * (kRowCount + 1) * block_; }
-  void place(T* memory) {
-    rows_ = memory;
-    cells_ = reinterpret_cast<std::int32_t*>(memory + n_in_ * kRowCount * block_);
-  }
+  std::int64_t memory() const { return n_in_ * kRowCount * block_; }
+  void place(T* memory) { rows_ = memory; }
 
   PointRows<T> rows(std::int64_t i) const { return {rows_ + i * kRowCount * block_, block_}; }
-  std::int32_t* cells(std::int64_t i) const { return cells_ + i * block_; }
 
-  // The points x[i][s] of feature i; `count` is a multiple of a vector.
-  void tabulate(std::int64_t i, const T* x, std::int64_t count) const {
-    rows(i).template fill<true>(x + i * block_, count, grid_, residual_, cells(i));
+  // The points x[i][s] of feature i, and their cells; `count` is a multiple of a vector.
+  void tabulate(std::int64_t i, const T* x, std::int64_t count, std::int32_t* cells) const {
+    rows(i).template fill<true>(x + i * block_, count, grid_, residual_, cells);
   }
 
   // Of a gradient in u, to get that in x.
@@ -37,7 +33,6 @@ class FitPoints {
   const bool residual_;
   const Cells<T> grid_;
   T* rows_;
-  std::int32_t* cells_;
 };
 
 }  // namespace KANDLE_ISA

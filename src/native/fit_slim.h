@@ -28,7 +28,7 @@ class FitSlim {
   // Numbers that the tables and packed weights take, and those that the sums of a chunk take.
   std::int64_t memory() const {
     return round_up(args_.n_in * args_.n_out, L) + args_.n_in * args_.n_out * edge_size() +
-           points_.memory();
+           points_.memory() + args_.n_in * block_;
   }
   std::int64_t kept() const { return args_.n_in * feature_sums() + args_.n_out * L; }
   void clear(T* sums) const { std::fill_n(sums, kept(), T(0)); }
@@ -48,11 +48,12 @@ class FitSlim {
         }
     });
     points_.place(memory);
+    cells_ = reinterpret_cast<std::int32_t*>(memory + points_.memory());
   }
 
   // y[o][s] of the points x[i][s]; `count` is a multiple of L.
   void forward(const T* x, std::int64_t count, T* y) const {
-    for (std::int64_t i = 0; i < args_.n_in; ++i) points_.tabulate(i, x, count);
+    for (std::int64_t i = 0; i < args_.n_in; ++i) points_.tabulate(i, x, count, cells(i));
     for (std::int64_t o = 0; o < args_.n_out; ++o) std::fill_n(y + o * block_, count, bias_[o]);
     with_edges([&](auto* type) {
       using Edge = std::remove_pointer_t<decltype(type)>;
@@ -140,7 +141,7 @@ class FitSlim {
     return kSlimCopies * (1 + kRows * n_cells_) * width;
   }
 
-  const std::int32_t* cells(std::int64_t i) const { return points_.cells(i); }
+  std::int32_t* cells(std::int64_t i) const { return cells_ + i * block_; }
 
   // Adds all features to the outputs o .. o + O - 1.
   template <class Edge, int O>
@@ -329,7 +330,8 @@ class FitSlim {
   FitPoints<T> points_;
   const std::int64_t n_cells_;
   const T* bias_;
-  T *r_, *edges_;  // r[i][o], coefficients[i][o]
+  T *r_, *edges_;        // r[i][o], coefficients[i][o]
+  std::int32_t* cells_;  // [i][s]
 };
 
 }  // namespace KANDLE_ISA

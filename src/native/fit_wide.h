@@ -47,10 +47,11 @@ class FitWide {
   // y[o][s] of the points x[i][s]; `count` is a multiple of L.
   void forward(const T* x, std::int64_t count, T* y) const {
     T* rows = scratch<T, 2>(block_ * pitch_);
+    std::int32_t* cells = scratch<std::int32_t, 3>(block_);
     for (std::int64_t s = 0; s < count; ++s) std::copy_n(bias_, pitch_, rows + s * pitch_);
     for (std::int64_t i = 0; i < args_.n_in; ++i) {
-      points_.tabulate(i, x, count);
-      sort_cells(points_.cells(i), count, n_cells_, order(i));
+      points_.tabulate(i, x, count, cells);
+      sort_cells(cells, count, n_cells_, order(i));
       for_vectors<4>([&](std::int64_t o, auto vectors) {
         add_sorted<T, L, vectors()>(sorted(i), weights_ + i * feature() + o, pitch_, rows + o,
                                     pitch_);
