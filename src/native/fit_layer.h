@@ -18,21 +18,25 @@ template <class T>
 class FitLayer {
  public:
   static constexpr int L = kLanes<T>;
-  static constexpr std::int64_t kChunk = 1024;  // rows whose sums are kept together
+  static constexpr std::int64_t kChunk = kLargeBlock;  // rows whose sums are kept together
 
   static bool takes(const JetArgs<T>& a) {
     constexpr std::int64_t kMost = 64, kMostCells = 512;  // inputs and outputs; cells
-    return a.spline.degree == 3 && cell_count(a.spline) <= kMostCells && 1 <= a.n_in &&
-           a.n_in <= kMost && 1 <= a.n_out && a.n_out <= kMost;
+    // With more weights, sums of chunks leave the caches, and layers one by one are faster.
+    constexpr std::int64_t kMostBytes = 3 << 19;
+    const std::int64_t cells = cell_count(a.spline);
+    return a.spline.degree == 3 && cells <= kMostCells && 1 <= a.n_in && a.n_in <= kMost &&
+           1 <= a.n_out && a.n_out <= kMost &&
+           a.n_in * cells * round_up(a.n_out, L) * static_cast<std::int64_t>(sizeof(T)) <=
+               kMostBytes;
   }
 
-  // Samples that go through all layers together. With many cells a block is large, so that a cell
-  // has several of its samples.
+  // Samples that go through all layers together.
   static std::int64_t block(const FitArgs<T>& network) {
-    constexpr std::int64_t kManyCells = 48, kSmall = 256, kLarge = kChunk;
+    std::int64_t most = kSmallBlock;
     for (std::int64_t l = 0; l < network.layer_count; ++l)
-      if (cell_count(network.layers[l].spline) > kManyCells) return kLarge;
-    return kSmall;
+      most = std::max(most, sorted_block(cell_count(network.layers[l].spline)));
+    return most;
   }
 
   FitLayer(const FitArgs<T>& network, std::int64_t l) : wide_(is_wide(network.layers[l])) {

@@ -11,6 +11,14 @@
 namespace kandle {
 namespace KANDLE_ISA {
 
+// Cells up to which a block of 256 samples is sorted: with more, a block is larger, so that a cell
+// has several of them.
+inline constexpr std::int64_t kFewCells = 32, kSmallBlock = 256, kLargeBlock = 1024;
+
+inline std::int64_t sorted_block(std::int64_t n_cells) {
+  return n_cells <= kFewCells ? kSmallBlock : kLargeBlock;
+}
+
 // The samples of a block by cell: order[starts[j]] .. order[starts[j + 1] - 1] are those of cell j,
 // in their own order.
 struct CellOrder {
@@ -56,8 +64,6 @@ inline void count_cells(const std::int32_t* cells, std::int64_t count, std::int6
 // For every cell, the samples that are in it, 64 at a time: with few cells less than half the time
 // of counters, each of which waits for the sample before. Numbers are bytes, of which an
 // instruction takes twice as many as of the numbers of more samples.
-inline constexpr std::int64_t kCompressed = 256;  // samples at most
-
 template <int Parts>
 [[gnu::target("avx512vbmi2,avx512bw"), gnu::noinline]]
 void compress_cells(const std::int32_t* cells, std::int64_t count, std::int64_t n_cells,
@@ -100,11 +106,10 @@ void compress_cells(const std::int32_t* cells, std::int64_t count, std::int64_t 
 inline void sort_cells(const std::int32_t* cells, std::int64_t count, std::int64_t n_cells,
                        const CellOrder& out) {
 #if KANDLE_AVX512
-  constexpr std::int64_t kFewCells = 48;  // the time of `compress_cells` grows with their number
   static const bool can_compress = __builtin_cpu_supports("avx512vbmi2");
   if (can_compress && n_cells <= kFewCells) {
-    if (count <= kCompressed / 2) return compress_cells<2>(cells, count, n_cells, out);
-    if (count <= kCompressed) return compress_cells<4>(cells, count, n_cells, out);
+    if (count <= kSmallBlock / 2) return compress_cells<2>(cells, count, n_cells, out);
+    if (count <= kSmallBlock) return compress_cells<4>(cells, count, n_cells, out);
   }
 #endif
   count_cells(cells, count, n_cells, out);

@@ -80,9 +80,9 @@ struct Wide : Jet<T, kLanes<T>, 3, 0, 0> {
   // Vectors of outputs whose weights, or sums, stay in registers.
   static constexpr int kForward = kRegisters == 32 ? 4 : 2, kBackward = 2;
 
-  const std::int64_t block;  // samples that are sorted together: enough for a cell to have several
+  const std::int64_t block;  // samples that are sorted together
 
-  explicit Wide(const JetArgs<T>& a) : Base(a), block(n_cells <= 48 ? 256 : 1024) {}
+  explicit Wide(const JetArgs<T>& a) : Base(a), block(sorted_block(n_cells)) {}
 
   void forward(std::int64_t model, Range samples, Range outputs) const {
     if (samples.end - samples.begin <= few_rows()) return few(model, samples, outputs);

@@ -6,7 +6,9 @@ import numpy as np
 import optax
 import pytest
 
-from kandle.train import Architecture, _adam, adam, train
+from kandle import init, kernels
+from kandle.train import Architecture, Fit, FusedAdam, Optimizer, _adam, adam, train
+from kandle.train._program import Program
 
 SIZE = _adam.NATIVE_SIZE
 
@@ -116,3 +118,32 @@ def test_train_takes_it():
         for optimizer in (adam(1e-3), optax.adam(1e-3))
     )
     assert own == pytest.approx(optaxs, rel=1e-5)
+
+
+SCHEDULE = {"name": "cosine_decay", "decay_steps": 100}
+LONG, SHORT = Architecture(width=26, depth=2, grid=20), Architecture(width=8, depth=2, grid=5)
+
+
+@pytest.mark.skipif(kernels.default_backend() != "native", reason="no native kernels")
+def test_train_uses_it_for_long_vectors_of_weights():
+    def is_own(shape, optimizer, backend="native"):
+        model = shape.network(2, 1, init.Glorot(), 0, backend=backend)
+        program = Program.of(model, Fit(), optimizer, backend)
+        return isinstance(program.transformation(), FusedAdam)
+
+    assert is_own(LONG, Optimizer())
+    assert is_own(LONG, Optimizer("adam", schedule=SCHEDULE, arguments={"b1": 0.8}))
+    assert not is_own(SHORT, Optimizer())
+    assert not is_own(LONG, Optimizer("adamw"))
+    assert not is_own(LONG, Optimizer("adam", arguments={"nesterov": True}))
+    assert not is_own(LONG, Optimizer(), backend="dense")
+
+
+def test_long_vectors_are_trained_as_by_optax_and_alike_in_every_batch():
+    members = [("glorot", 0), ("baseline", 1), ("power-law", 2)]
+    options = {"steps": 20, "curve": "all"}
+    together = train("f1", LONG, members, optimizer="adam", **options)
+    optaxs = train("f1", LONG, members, optimizer=optax.adam(1e-3), **options)
+    for member, own, other in zip(members, together, optaxs, strict=True):
+        assert own.loss == pytest.approx(other.loss, rel=1e-4)
+        assert train("f1", LONG, [member], optimizer="adam", **options)[0].loss == own.loss

@@ -178,7 +178,7 @@ class Optimizer:
         return self.name == "muon"
 
     def fused(self) -> FusedAdam | None:
-        """Kandle's own Adam, which also adds the update to the weights, if that is the optimizer."""
+        """Kandle's own Adam, which also adds the update to the weights, if this is Adam."""
         known = inspect.signature(adam).parameters
         if self.name != "adam" or any(name not in known for name in self.arguments):
             return None
