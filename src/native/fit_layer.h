@@ -84,8 +84,8 @@ class FitLayer {
   }
 
  private:
-  // Coefficients of more cells are in no register, and only those of one output are worth to be
-  // gathered from memory.
+  // Coefficients of more cells fit no registers, and only those of one output are worth gathering
+  // from memory.
   static bool is_wide(const JetArgs<T>& a) {
     return a.n_out > L || (a.n_out > 1 && cell_count(a.spline) > 2 * L);
   }

@@ -31,7 +31,7 @@ class Network {
         y_(a.y.at(model)),
         weight_(a.weight.at(model)),
         size_(kept_size<T, Layer>(a)),
-        B(Layer::block(a)),
+        block_(Layer::block(a)),
         layers_(scratch<Layer, 0>(a.layer_count)) {
     std::int64_t memory = 0, width = a.layers[0].n_in;
     for (std::int64_t l = 0; l < a.layer_count; ++l) {
@@ -39,19 +39,18 @@ class Network {
       memory += layers_[l].memory();
       width = std::max(width, a.layers[l].n_out);
     }
-    T* own = scratch<T, 0>(memory + 2 * width * B);
+    T* own = scratch<T, 0>(memory + 2 * width * block_);
     for (std::int64_t l = 0; l < a.layer_count; own += layers_[l++].memory())
       if (!packed) layers_[l].pack(model, own);
-    columns_[0] = own, columns_[1] = own + width * B;
+    columns_[0] = own, columns_[1] = own + width * block_;
   }
 
   // The sums of a chunk of samples.
   void sum(Range samples, T* sums) const {
-    if (samples.begin == samples.end) return void(std::fill_n(sums, size_, T(0)));
-    std::fill_n(sums, L, T(0));
+    std::fill_n(sums, samples.begin < samples.end ? L : size_, T(0));
     if (args_.want_w) for_layers(sums, [](const Layer& layer, T* of) { layer.clear(of); });
-    for (std::int64_t start = samples.begin; start < samples.end; start += B)
-      add_block(start, std::min(B, samples.end - start), start == samples.begin, sums);
+    for (std::int64_t start = samples.begin; start < samples.end; start += block_)
+      add_block(start, std::min(block_, samples.end - start), start == samples.begin, sums);
   }
 
  private:
@@ -68,13 +67,13 @@ class Network {
   void load(const T* from, std::int64_t rows, std::int64_t features, T* to) const {
     for (std::int64_t i = 0; i < features; i += L)
       load_columns<T, L>(from + i, features, rows, std::min<std::int64_t>(L, features - i),
-                         to + i * B, B);
+                         to + i * block_, block_);
     clear(to, rows, features);
   }
   void clear(T* columns, std::int64_t rows, std::int64_t features) const {
     const std::int64_t whole = round_up(rows, L);
     for (std::int64_t i = 0; rows < whole && i < features; ++i)
-      std::fill(columns + i * B + rows, columns + i * B + whole, T(0));
+      std::fill(columns + i * block_ + rows, columns + i * block_ + whole, T(0));
   }
 
   void add_block(std::int64_t start, std::int64_t rows, bool fresh, T* sums) const {
@@ -99,22 +98,22 @@ class Network {
   // Adds to the lanes of the loss, and replaces the outputs by the gradients in them.
   void add_errors(const T* weight, std::int64_t rows, std::int64_t n_out, const T* targets,
                   T* outputs, T* sums) const {
-    T* weights = scratch<T, 2>(B);
-    std::fill(std::copy_n(weight, rows, weights), weights + B, T(0));
+    T* weights = scratch<T, 2>(block_);
+    std::fill(std::copy_n(weight, rows, weights), weights + block_, T(0));
     typename V::Vec loss = V::load(sums);
     for (std::int64_t o = 0; o < n_out; ++o)
       for (std::int64_t s = 0; s < rows; s += L) {
-        const auto error = V::load(outputs + o * B + s) - V::load(targets + o * B + s);
+        const auto error = V::load(outputs + o * block_ + s) - V::load(targets + o * block_ + s);
         const auto weighted = V::load(weights + s) * error;
         loss += weighted * error;
-        V::store(outputs + o * B + s, weighted + weighted);
+        V::store(outputs + o * block_ + s, weighted + weighted);
       }
     V::store(sums, loss);
   }
 
   const FitArgs<T>& args_;
   const T *x_, *y_, *weight_;
-  const std::int64_t size_, B;  // numbers that are kept, samples of a block
+  const std::int64_t size_, block_;  // numbers that are kept, samples of a block
   Layer* layers_;
   T* columns_[2];
 };

@@ -129,7 +129,7 @@ class FitWide {
     return {at.order, at.starts, n_cells_, points_.rows(i)};
   }
 
-  // Calls work(first output, vectors) for pieces of at most `Most` vectors of outputs.
+  // Calls work(first output, vectors) for pieces of up to `Most` vectors.
   template <int Most, class Work>
   void for_vectors(const Work& work) const {
     for (std::int64_t o = 0; o < pitch_; o += Most * L)

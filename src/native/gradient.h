@@ -333,10 +333,7 @@ struct Gradient : Jet<T, L, K, D, S> {
                                  args.n_in);
     }
     if (!want_w) return;
-    if (args.update)
-      StepTiles<T, L>(args, model, task.begin, task.end).step(tile, degree, dw);
-    else
-      store_gradients<T, L>(args, model, tile, degree, dw);
+    finish_tile<T, L>(args, model, task, tile, degree, dw);
   }
 
   // The columns of a tile's features in a block of samples of an array (C, n, n_in).

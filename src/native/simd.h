@@ -50,17 +50,6 @@ struct Simd {
   static Vec splat(T value) { return value - Vec{}; }
 };
 
-// C vectors from `count` numbers; what is missing is zero.
-template <class T, int L, int C>
-KANDLE_INLINE void copy_row(const T* from, std::int64_t count, T* to) {
-  using S = Simd<T, L>;
-  if (count == C * L) {
-    for (int c = 0; c < C; ++c) S::store(to + c * L, S::load(from + c * L));
-  } else {
-    std::fill(std::copy_n(from, count, to), to + C * L, T(0));
-  }
-}
-
 // Keeps in a register what is used several times: with 32 registers there is room, and the compiler
 // would load it with every use.
 template <class Vec>

@@ -59,5 +59,16 @@ class StepTiles {
   const AdamRule<T> rule_;
 };
 
+// The gradients of the rows of a tile, of a task that takes these features, to where the call wants
+// them: to the arrays of gradients, or to Adam's step.
+template <class T, int L>
+inline void finish_tile(const JetArgs<T>& args, std::int64_t model, Range features,
+                        const Tile& tile, int degree, const T* dw) {
+  if (args.update)
+    StepTiles<T, L>(args, model, features.begin, features.end).step(tile, degree, dw);
+  else
+    store_gradients<T, L>(args, model, tile, degree, dw);
+}
+
 }  // namespace KANDLE_ISA
 }  // namespace kandle

@@ -65,6 +65,17 @@ class PointSlots {
   std::int32_t *starts_, *cells_;
 };
 
+// C vectors from `count` numbers; what is missing is zero.
+template <class T, int L, int C>
+KANDLE_INLINE void copy_row(const T* from, std::int64_t count, T* to) {
+  using S = Simd<T, L>;
+  if (count == C * L) {
+    for (int c = 0; c < C; ++c) S::store(to + c * L, S::load(from + c * L));
+  } else {
+    std::fill(std::copy_n(from, count, to), to + C * L, T(0));
+  }
+}
+
 template <class T>
 struct Wide : Jet<T, kLanes<T>, 3, 0, 0> {
   static constexpr int L = kLanes<T>;
@@ -274,10 +285,7 @@ struct Wide : Jet<T, kLanes<T>, 3, 0, 0> {
                                  args.n_in);
     }
     if (!want_w) return;
-    if (args.update)
-      StepTiles<T, L>(args, model, task.begin, task.end).step(tile, degree, dw);
-    else
-      store_gradients<T, L>(args, model, tile, degree, dw);
+    finish_tile<T, L>(args, model, task, tile, degree, dw);
   }
 
   // The columns of some features in a block of samples of an array (n, n_in); up to the next whole
