@@ -82,8 +82,6 @@ struct Wide : Jet<T, kLanes<T>, 3, 0, 0> {
   using Base = Jet<T, L, 3, 0, 0>;
   using Base::args, Base::degree, Base::rows, Base::n_cells, Base::width, Base::kGroup,
       Base::kStrip, Base::kKeptBytes, Base::kKeptWidth;
-  using Out = Simd<T, L>;
-  using Vec = typename Out::Vec;
   using ForwardPoints = PointSlots<T, false>;
   using BackwardPoints = PointSlots<T, true>;
 
@@ -153,7 +151,7 @@ struct Wide : Jet<T, kLanes<T>, 3, 0, 0> {
   }
 
   // The outputs of one tile at some samples; those up to `last_output` follow. All features of a
-  // group meet some vectors of outputs, which stay in the first-level caches, before the next ones.
+  // group meet some vectors of outputs, which stay in the cache, before the next ones.
   void strip(std::int64_t model, Range samples, Range outputs, std::int64_t last_output,
              bool prepared, const ForwardPoints& points) const {
     const std::int64_t n_in = args.n_in, n_out = args.n_out;
