@@ -1,6 +1,7 @@
 // Adam's step, element by element, in one pass over the gradient, both moments and the weights.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernel.h"
@@ -46,17 +47,23 @@ class AdamRule {
   T rate_, correction_, b1_, b2_, rest1_, rest2_, eps_, eps_root_;
 };
 
-// Elements begin .. end - 1 of one model.
+// Elements begin .. end - 1 of one model, counted through all arrays.
 template <class T>
 void adam(const AdamArgs<T>& p, std::int64_t model, std::int64_t begin, std::int64_t end) {
-  const std::int64_t first = model * p.n + begin, count = end - begin;
   const AdamRule<T> rule(p.options, p.step + 3 * model);
-  const T *g = p.g + first, *m = p.m + first, *v = p.v + first;
-  T *out = p.out + first, *m_out = p.m_out + first, *v_out = p.v_out + first;
-  if (p.w)
-    rule.template advance<true>(count, p.w + first, g, m, v, out, m_out, v_out);
-  else
-    rule.template advance<false>(count, nullptr, g, m, v, out, m_out, v_out);
+  for (std::int64_t k = 0; k < p.count && end > 0; ++k) {
+    const AdamArray<T>& a = p.arrays[k];
+    const std::int64_t from = std::max<std::int64_t>(begin, 0), to = std::min(end, a.n);
+    begin -= a.n, end -= a.n;
+    if (from >= to) continue;
+    const std::int64_t first = model * a.n + from, count = to - from;
+    const T *g = a.g + first, *m = a.m + first, *v = a.v + first;
+    T *out = a.out + first, *m_out = a.m_out + first, *v_out = a.v_out + first;
+    if (a.w)
+      rule.template advance<true>(count, a.w + first, g, m, v, out, m_out, v_out);
+    else
+      rule.template advance<false>(count, nullptr, g, m, v, out, m_out, v_out);
+  }
 }
 
 }  // namespace KANDLE_ISA

@@ -209,47 +209,6 @@ ffi::Error total(ffi::ThreadPool pool, In x, Out y) {
   });
 }
 
-// Arrays have the shapes that the program gives them, (models, ...): a reshaped operand would be
-// copied before it is updated in place.
-template <class T>
-ffi::Error run_adam(ffi::ThreadPool& pool, AdamArgs<T> a, const In* w, In g, In m, In v, In step,
-                    Out& out, Out& m_out, Out& v_out) {
-  Check check;
-  a.models = check.extent<T>("step", step, 2, 0);
-  const auto all = static_cast<std::int64_t>(out->element_count());
-  check.between("step", a.models, 1, std::max<std::int64_t>(all, 1));
-  // The models are those of one or several leading axes.
-  std::int64_t leading = 1;
-  for (std::int64_t extent : out->dimensions())
-    if (leading < a.models) leading *= extent;
-  check.require(leading == a.models, "step", [&] {
-    return "of as many models as 'out' leads with, got " + std::to_string(a.models);
-  });
-  if (!check.ok()) return check.error();
-  a.n = all / a.models;
-  a.step = check.elements<T>("step", step, 3 * a.models);
-  if (w) a.w = check.elements<T>("w", *w, a.models * a.n);
-  a.g = check.elements<T>("g", g, a.models * a.n);
-  a.m = check.elements<T>("m", m, a.models * a.n);
-  a.v = check.elements<T>("v", v, a.models * a.n);
-  a.out = check.elements<T>("out", *out, a.models * a.n);
-  a.m_out = check.elements<T>("m_out", *m_out, a.models * a.n);
-  a.v_out = check.elements<T>("v_out", *v_out, a.models * a.n);
-  return run<T>(check, pool, a, a.models * a.n, a.n, active<T>().adam);
-}
-
-template <class T>
-ffi::Error adam_update(ffi::ThreadPool pool, In g, In m, In v, In step, Out update, Out m_out,
-                       Out v_out, double b1, double b2, double eps, double eps_root) {
-  return run_adam<T>(pool, {b1, b2, eps, eps_root}, nullptr, g, m, v, step, update, m_out, v_out);
-}
-
-template <class T>
-ffi::Error adam_apply(ffi::ThreadPool pool, In w, In g, In m, In v, In step, Out w_out, Out m_out,
-                      Out v_out, double b1, double b2, double eps, double eps_root) {
-  return run_adam<T>(pool, {b1, b2, eps, eps_root}, &w, g, m, v, step, w_out, m_out, v_out);
-}
-
 // ---- bindings ----------------------------------------------------------------------------------
 
 template <int Ins, int Outs>
@@ -276,15 +235,6 @@ auto bind_pair() {
       "other");
 }
 
-template <int Ins>
-auto bind_adam() {
-  return bind<Ins, 3>()
-      .template Attr<double>("b1")
-      .template Attr<double>("b2")
-      .template Attr<double>("eps")
-      .template Attr<double>("eps_root");
-}
-
 }  // namespace
 }  // namespace kandle
 
@@ -298,8 +248,6 @@ KANDLE_HANDLER(trilinear_w, kandle::bind_trilinear());
 KANDLE_HANDLER(pair_a, kandle::bind_pair());
 KANDLE_HANDLER(pair_w, kandle::bind_pair());
 KANDLE_HANDLER(total, (kandle::bind<1, 1>()));
-KANDLE_HANDLER(adam_update, kandle::bind_adam<4>());
-KANDLE_HANDLER(adam_apply, kandle::bind_adam<5>());
 
 extern "C" {
 

@@ -21,61 +21,76 @@ void check_number(Check& check, const char* name, std::size_t got, std::int64_t 
   });
 }
 
-// A task is one model, or one chunk of its samples. The chunks depend on the number of samples
-// alone, and their sums are added in order: results depend neither on threads nor on other models.
+// A task is one model, one chunk of its samples or one piece of a chunk. All of them depend on the
+// number of samples alone, and sums are added in order: results depend neither on threads nor on
+// other models.
 template <class T>
 class FitTasks {
  public:
   FitTasks(const FitArgs<T>& args, std::int64_t threads)
       : args_(args),
-        rows_(chunk_rows(args)),
-        chunks_(std::max<std::int64_t>(1, (args.n + rows_ - 1) / rows_)),
-        parts_(threads == 1 || args.models >= 4 * threads ? 1 : chunks_),
+        rows_(rows(args)),
+        shared_(threads > 1 && args.models < 4 * threads && rows_.piece < args.n),
+        sums_{shared_ ? count(args.n, task_rows(threads)) : 1, rows_.chunk / task_rows(threads)},
         size_(active_fit<T>().size(args)),
         finish_parts_(active_fit<T>().parts(args)) {
-    if (parts_ == 1) return;
-    sums_ = active_fit<T>().buffer(args.models * chunks_ * size_);
+    if (!shared_) return;
+    memory_ = active_fit<T>().buffer(args.models * sums_.count * size_);
     done_.reset(new std::atomic<std::int64_t>[args.models]);
     for (std::int64_t model = 0; model < args.models; ++model) done_[model] = 0;
   }
 
-  std::int64_t count() const { return args_.models * parts_; }
+  std::int64_t count() const { return args_.models * sums_.count; }
 
   // `before` is the task that the thread did before, or -1.
   void run(std::int64_t task, std::int64_t before) const {
     const FitKernels<T>& kernels = active_fit<T>();
-    const std::int64_t model = task / parts_, chunk = task % parts_;
-    if (parts_ == 1) return kernels.whole(args_, model, rows_);
-    T* sums = sums_ + model * chunks_ * size_;
-    const Range samples{chunk * rows_, std::min((chunk + 1) * rows_, args_.n)};
-    const bool packed = before >= 0 && before / parts_ == model;
-    kernels.sum(args_, model, samples, packed, sums + chunk * size_);
+    if (!shared_) return kernels.whole(args_, task, rows_.chunk);
+    const std::int64_t model = task / sums_.count, own = task % sums_.count;
+    const std::int64_t rows = rows_.chunk / sums_.pieces;
+    const Range samples{own * rows, std::min((own + 1) * rows, args_.n)};
+    const bool packed = before >= 0 && before / sums_.count == model;
+    kernels.sum(args_, model, samples, packed, memory(model) + own * size_);
     if (finish_count() > 0) return;
-    if (done_[model].fetch_add(1, std::memory_order_acq_rel) + 1 != chunks_) return;
+    if (done_[model].fetch_add(1, std::memory_order_acq_rel) + 1 != sums_.count) return;
     for (std::int64_t part = 0; part < finish_parts_; ++part)
-      kernels.finish(args_, model, part, chunks_, sums);
+      kernels.finish(args_, model, part, sums_, memory(model));
   }
 
   // Tasks for after all others: where there is little to add up, whoever is last does it at once.
   std::int64_t finish_count() const {
     constexpr std::int64_t kMuch = 1 << 16;  // numbers
-    return parts_ > 1 && chunks_ * size_ >= kMuch ? args_.models * finish_parts_ : 0;
+    return shared_ && sums_.count * size_ >= kMuch ? args_.models * finish_parts_ : 0;
   }
   void finish(std::int64_t task) const {
     const std::int64_t model = task / finish_parts_, part = task % finish_parts_;
-    active_fit<T>().finish(args_, model, part, chunks_, sums_ + model * chunks_ * size_);
+    active_fit<T>().finish(args_, model, part, sums_, memory(model));
   }
 
  private:
-  static std::int64_t chunk_rows(const FitArgs<T>& args) {
+  static std::int64_t count(std::int64_t n, std::int64_t rows) { return (n + rows - 1) / rows; }
+
+  static FitRows rows(const FitArgs<T>& args) {
     constexpr std::int64_t kMost = 64;  // chunks
-    const std::int64_t rows = active_fit<T>().rows(args);
-    return rows * std::max<std::int64_t>(1, (args.n + kMost * rows - 1) / (kMost * rows));
+    FitRows rows = active_fit<T>().rows(args);
+    rows.chunk *= std::max<std::int64_t>(1, count(args.n, kMost * rows.chunk));
+    return rows;
   }
 
+  // Of a chunk, unless its pieces keep more threads busy.
+  std::int64_t task_rows(std::int64_t threads) const {
+    const std::int64_t chunks = args_.models * count(args_.n, rows_.chunk);
+    return chunks % threads == 0 || chunks >= 4 * threads ? rows_.chunk : rows_.piece;
+  }
+
+  T* memory(std::int64_t model) const { return memory_ + model * sums_.count * size_; }
+
   const FitArgs<T>& args_;
-  const std::int64_t rows_, chunks_, parts_, size_, finish_parts_;
-  T* sums_ = nullptr;  // (models, chunks, size)
+  const FitRows rows_;
+  const bool shared_;  // whether several threads work on a model
+  const FitSums sums_;
+  const std::int64_t size_, finish_parts_;
+  T* memory_ = nullptr;  // (models, sums, size)
   std::unique_ptr<std::atomic<std::int64_t>[]> done_;
 };
 

@@ -34,8 +34,11 @@ auto with_layer(const FitArgs<T>& a, const Work& work) {
 }
 
 template <class T>
-std::int64_t rows(const FitArgs<T>& a) {
-  return with_layer(a, [&](auto* layer) { return std::remove_pointer_t<decltype(layer)>::kChunk; });
+FitRows rows(const FitArgs<T>& a) {
+  return with_layer(a, [&](auto* type) {
+    using Layer = std::remove_pointer_t<decltype(type)>;
+    return FitRows{Layer::chunk(a), Layer::piece(a)};
+  });
 }
 
 template <class T>
@@ -62,26 +65,33 @@ std::int64_t parts(const FitArgs<T>& a) {
   });
 }
 
-// Adds up numbers `sums` of all chunks, `size` apart, some at a time: they stay in the first-level
-// cache for all chunks.
 template <class T>
-void add_chunks(std::int64_t count, std::int64_t chunks, std::int64_t size, T* sums) {
-  constexpr std::int64_t kPiece = 2048;
-  for (std::int64_t start = 0; start < count; start += kPiece) {
-    const std::int64_t end = std::min(start + kPiece, count);
-    for (std::int64_t chunk = 1; chunk < chunks; ++chunk) {
-      const T* more = sums + chunk * size;
-      for (std::int64_t j = start; j < end; ++j) sums[j] += more[j];
+void add(const T* more, std::int64_t count, T* sums) {
+  for (std::int64_t j = 0; j < count; ++j) sums[j] += more[j];
+}
+
+// Adds up `count` numbers of all sums, `size` apart, some at a time: they stay in the first-level
+// cache. First those of the pieces of each chunk, then those of the chunks.
+template <class T>
+void add_sums(std::int64_t count, const FitSums& all, std::int64_t size, T* sums) {
+  constexpr std::int64_t kSome = 2048;
+  for (std::int64_t start = 0; start < count; start += kSome) {
+    const std::int64_t some = std::min(kSome, count - start);
+    for (std::int64_t first = 0; first < all.count; first += all.pieces) {
+      T* chunk = sums + first * size + start;
+      for (std::int64_t k = 1; k < all.pieces && first + k < all.count; ++k)
+        add(chunk + k * size, some, chunk);
+      if (first > 0) add(chunk, some, sums + start);
     }
   }
 }
 
 template <class T>
-void finish(const FitArgs<T>& a, std::int64_t model, std::int64_t part, std::int64_t chunks,
+void finish(const FitArgs<T>& a, std::int64_t model, std::int64_t part, const FitSums& all,
             T* sums) {
-  const std::int64_t all = size(a);
+  const std::int64_t size_of_sums = size(a);
   if (part == 0) {
-    add_chunks(kLanes<T>, chunks, all, sums);
+    add_sums(kLanes<T>, all, size_of_sums, sums);
     T loss = T(0);
     for (int l = 0; l < kLanes<T>; ++l) loss += sums[l];
     a.loss[model] = loss;
@@ -93,7 +103,7 @@ void finish(const FitArgs<T>& a, std::int64_t model, std::int64_t part, std::int
       const std::remove_pointer_t<decltype(type)> layer(a, l);
       if (part < layer.parts()) {
         const Range own = layer.kept_of(part);
-        add_chunks(own.end - own.begin, chunks, all, of + own.begin);
+        add_sums(own.end - own.begin, all, size_of_sums, of + own.begin);
         return layer.finish(model, part, of);
       }
       part -= layer.parts();
@@ -111,10 +121,10 @@ void whole(const FitArgs<T>& a, std::int64_t model, std::int64_t rows) {
     network.sum({0, std::min(rows, a.n)}, sums);
     for (std::int64_t start = rows; start < a.n; start += rows) {
       network.sum({start, std::min(start + rows, a.n)}, more);
-      for (std::int64_t j = 0; j < count; ++j) sums[j] += more[j];
+      add(more, count, sums);
     }
     const std::int64_t all = parts(a);
-    for (std::int64_t part = 0; part < all; ++part) finish(a, model, part, 1, sums);
+    for (std::int64_t part = 0; part < all; ++part) finish(a, model, part, {1, 1}, sums);
   });
 }
 

@@ -19,21 +19,31 @@ struct FitArgs {
   T* loss;
 };
 
-// A chunk of samples gives sums: of the loss, and of what the gradients are made of. The sums of
-// all chunks of a model are added up in order and turned into loss and gradients. Sums begin at a
-// cache line, and `size` is a multiple of one.
+// Of a chunk of samples, and of a piece of it that may be summed alone.
+struct FitRows {
+  std::int64_t chunk, piece;
+};
+
+// How many sums there are, and how many of them make a chunk.
+struct FitSums {
+  std::int64_t count, pieces;
+};
+
+// A chunk of samples gives sums: of the loss, and of what the gradients are made of. They are those
+// of its pieces, added up in order. The sums of all chunks of a model are added up in order and
+// turned into loss and gradients. Sums begin at a cache line, and `size` is a multiple of one.
 template <class T>
 struct FitKernels {
   // Whether there are kernels for layers of this shape.
   bool (*takes)(const JetArgs<T>& layer, const Functions* functions);
-  std::int64_t (*rows)(const FitArgs<T>&);  // of a chunk, where there are few
+  FitRows (*rows)(const FitArgs<T>&);  // where there are few chunks
   std::int64_t (*size)(const FitArgs<T>&);
   // `packed` says that the thread's last sum was of the same call and model: its weights are still
   // packed.
   void (*sum)(const FitArgs<T>&, std::int64_t model, Range samples, bool packed, T* sums);
   // The parts of a model's gradients that can be finished independently, and the work on one.
   std::int64_t (*parts)(const FitArgs<T>&);
-  void (*finish)(const FitArgs<T>&, std::int64_t model, std::int64_t part, std::int64_t chunks,
+  void (*finish)(const FitArgs<T>&, std::int64_t model, std::int64_t part, const FitSums& all,
                  T* sums);
   // All of it, in chunks of so many rows.
   void (*whole)(const FitArgs<T>&, std::int64_t model, std::int64_t rows);

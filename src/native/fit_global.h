@@ -22,9 +22,11 @@ class FitGlobal : Products<T> {
  public:
   using Base = Products<T>;
   using Base::B, Base::kTile, Base::L;
-  static constexpr std::int64_t kChunk = B;  // rows whose sums are kept together
 
+  // Rows that go through all layers together, are summed together and may be summed alone.
   static std::int64_t block(const FitArgs<T>&) { return B; }
+  static std::int64_t chunk(const FitArgs<T>&) { return B; }
+  static std::int64_t piece(const FitArgs<T>&) { return B; }
 
   static bool takes(const JetArgs<T>& a, const Functions& functions) {
     // With more functions than this, all inputs together, or more weights, the tables of a block or
@@ -53,7 +55,6 @@ class FitGlobal : Products<T> {
            n_in_ * (rows_ + Functions_::kSlopes) * B;
   }
   std::int64_t kept() const { return sums_size_ + n_out_ * L; }
-  void clear(T* kept) const { std::fill_n(kept, this->kept(), T(0)); }
 
   void pack(std::int64_t model, T* memory) {
     bias_ = args_.bias.at(model);
@@ -78,7 +79,8 @@ class FitGlobal : Products<T> {
   }
 
   // Adds to the sums of the weights and stores dx[i][s], unless null, from g[o][s].
-  void backward(const T* g, std::int64_t count, bool, T* kept, T* dx) const {
+  void backward(const T* g, std::int64_t count, bool fresh, T* kept, T* dx) const {
+    if (fresh) std::fill_n(kept, this->kept(), T(0));
     if (dx)
       for (std::int64_t i = 0; i < n_in_; ++i) input_gradient(i, g, count / L, dx + i * B);
     for_sums(kept, [&](std::int64_t row, auto height, std::int64_t o, auto width, T* sums) {

@@ -18,7 +18,6 @@ template <class T>
 class FitLayer {
  public:
   static constexpr int L = kLanes<T>;
-  static constexpr std::int64_t kChunk = kLargeBlock;  // rows whose sums are kept together
 
   static bool takes(const JetArgs<T>& a) {
     constexpr std::int64_t kMost = 64, kMostCells = 512;  // inputs and outputs; cells
@@ -30,6 +29,14 @@ class FitLayer {
            a.n_in * cells * round_up(a.n_out, L) * static_cast<std::int64_t>(sizeof(T)) <=
                kMostBytes;
   }
+
+  // Rows whose sums are kept together, and those of them that may be summed alone: the sums of a
+  // chunk are those of its pieces, added one after the other. Sums over fine grids are large, and
+  // half as many of them leave room in the caches.
+  static std::int64_t chunk(const FitArgs<T>& network) {
+    return block(network) == kLargeBlock ? 2 * kLargeBlock : kLargeBlock;
+  }
+  static std::int64_t piece(const FitArgs<T>&) { return kLargeBlock; }
 
   // Samples that go through all layers together.
   static std::int64_t block(const FitArgs<T>& network) {
@@ -60,10 +67,7 @@ class FitLayer {
     wide_ ? layout_.wide.pack(model, memory) : layout_.slim.pack(model, memory);
   }
 
-  // Of a chunk: first `clear`, then every block forward and back, the first one being `fresh`.
-  void clear(T* kept) const {
-    visit([&](const auto& layout) { layout.clear(kept); });
-  }
+  // Of a chunk: every block forward and back, the first one being `fresh`.
   void forward(const T* x, std::int64_t count, T* y) const {
     visit([&](const auto& layout) { layout.forward(x, count, y); });
   }

@@ -47,8 +47,7 @@ class Network {
 
   // The sums of a chunk of samples.
   void sum(Range samples, T* sums) const {
-    std::fill_n(sums, samples.begin < samples.end ? L : size_, T(0));
-    if (args_.want_w) for_layers(sums, [](const Layer& layer, T* of) { layer.clear(of); });
+    if (samples.begin == samples.end) std::fill_n(sums, size_, T(0));
     for (std::int64_t start = samples.begin; start < samples.end; start += block_)
       add_block(start, std::min(block_, samples.end - start), start == samples.begin, sums);
   }
@@ -56,12 +55,6 @@ class Network {
  private:
   using V = Simd<T, kLanes<T>>;
   static constexpr int L = kLanes<T>;
-
-  template <class Work>
-  void for_layers(T* sums, const Work& work) const {
-    T* of = sums + L;
-    for (std::int64_t l = 0; l < args_.layer_count; of += layers_[l++].kept()) work(layers_[l], of);
-  }
 
   // Columns [feature][sample] of rows of a matrix; past the end of a block, points are 0.
   void load(const T* from, std::int64_t rows, std::int64_t features, T* to) const {
@@ -86,7 +79,7 @@ class Network {
       clear(to, rows, args_.layers[l].n_out);
     }
     load(y_ + start * n_out, rows, n_out, to);
-    add_errors(weight_ + start, rows, n_out, to, from, sums);
+    add_errors(weight_ + start, rows, n_out, fresh, to, from, sums);
     if (!args_.want_w) return;
     T* of = sums + size_;
     for (std::int64_t l = last; l >= 0; --l, std::swap(from, to)) {
@@ -96,11 +89,11 @@ class Network {
   }
 
   // Adds to the lanes of the loss, and replaces the outputs by the gradients in them.
-  void add_errors(const T* weight, std::int64_t rows, std::int64_t n_out, const T* targets,
-                  T* outputs, T* sums) const {
+  void add_errors(const T* weight, std::int64_t rows, std::int64_t n_out, bool fresh,
+                  const T* targets, T* outputs, T* sums) const {
     T* weights = scratch<T, 2>(block_);
     std::fill(std::copy_n(weight, rows, weights), weights + block_, T(0));
-    typename V::Vec loss = V::load(sums);
+    typename V::Vec loss{};
     for (std::int64_t o = 0; o < n_out; ++o)
       for (std::int64_t s = 0; s < rows; s += L) {
         const auto error = V::load(outputs + o * block_ + s) - V::load(targets + o * block_ + s);
@@ -108,7 +101,7 @@ class Network {
         loss += weighted * error;
         V::store(outputs + o * block_ + s, weighted + weighted);
       }
-    V::store(sums, loss);
+    V::store(sums, fresh ? loss : V::load(sums) + loss);
   }
 
   const FitArgs<T>& args_;

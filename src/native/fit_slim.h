@@ -11,6 +11,7 @@
 #include "lookup.h"
 #include "narrow.h"
 #include "slim.h"
+#include "sort.h"
 
 #if KANDLE_AVX512
 
@@ -31,7 +32,6 @@ class FitSlim {
            points_.memory() + args_.n_in * block_;
   }
   std::int64_t kept() const { return args_.n_in * feature_sums() + args_.n_out * L; }
-  void clear(T* sums) const { std::fill_n(sums, kept(), T(0)); }
 
   void pack(std::int64_t model, T* memory) {
     const std::int64_t n_in = args_.n_in, n_out = args_.n_out, m = args_.spline.grid + kCubicDegree;
@@ -66,8 +66,9 @@ class FitSlim {
     });
   }
 
-  // Adds to the sums of the weights and stores dx[i][s], unless null, from g[o][s].
-  void backward(const T* g, std::int64_t count, bool, T* sums, T* dx) const {
+  // Adds to the sums of the weights, or stores them if they are `fresh`, and stores dx[i][s],
+  // unless null, from g[o][s].
+  void backward(const T* g, std::int64_t count, bool fresh, T* sums, T* dx) const {
     if (dx && args_.n_out == 1) {
       for (std::int64_t i = 0; i < args_.n_in; ++i)
         for (std::int64_t s = 0; s < count; s += L)
@@ -77,15 +78,15 @@ class FitSlim {
         input_gradients<std::remove_pointer_t<decltype(type)>>(g, count, dx);
       });
     }
-    T* bias_sums = sums + args_.n_in * feature_sums();
-    for (std::int64_t o = 0; o < args_.n_out; ++o) {
-      Vec sum = V::load(bias_sums + o * L);
-      for (std::int64_t s = 0; s < count; s += L) sum += V::load(g + o * block_ + s);
-      V::store(bias_sums + o * L, sum);
-    }
-    if (args_.n_out == 1) return add_narrow(g, count, sums);
-    if (args_.n_out <= kHalf) return add_slim<kHalf>(g, count, sums);
-    add_slim<L>(g, count, sums);
+    add_bias(g, count, fresh, sums + args_.n_in * feature_sums());
+    if (args_.n_out == 1) return add_narrow(g, count, fresh, sums);
+    // The sums of a large block are added at once (FitLayer::piece).
+    const std::int64_t size = args_.n_in * feature_sums();
+    const bool apart = !fresh && block_ == kLargeBlock;
+    T* own = apart ? scratch<T, 4>(size) : sums;
+    if (fresh || apart) std::fill_n(own, size, T(0));
+    args_.n_out <= kHalf ? add_slim<kHalf>(g, count, own) : add_slim<L>(g, count, own);
+    for (std::int64_t j = 0; apart && j < size; ++j) sums[j] += own[j];
   }
 
   // From sums to gradients, all at once.
@@ -96,8 +97,8 @@ class FitSlim {
     if (args_.n_out == 1) {
       const Narrow<T, 0, 0> narrow(args_);
       for (std::int64_t i = 0; i < args_.n_in; ++i, of += feature_sums()) {
-        scale_moments<1>(of, kCopies);
-        narrow.unpack(model, i, of, of + kCopies * kRows * n_cells_);
+        scale_moments<1>(of, 1);
+        narrow.unpack(model, i, 1, of, of + moments());
       }
     } else if (args_.n_out <= kHalf) {
       unpack_slim<kHalf>(model, of);
@@ -134,9 +135,12 @@ class FitSlim {
     return edges_ + (i * args_.n_out + o) * edge_size();
   }
 
+  // Of one edge, in whole vectors.
+  std::int64_t moments() const { return round_up(kRows * n_cells_, L); }
+
   // Of one feature, the moments of its cells and the gradients of r.
   std::int64_t feature_sums() const {
-    if (args_.n_out == 1) return kCopies * kRows * n_cells_ + L;
+    if (args_.n_out == 1) return moments() + L;
     const std::int64_t width = args_.n_out <= kHalf ? kHalf : L;
     return kSlimCopies * (1 + kRows * n_cells_) * width;
   }
@@ -240,13 +244,22 @@ class FitSlim {
     }
   }
 
+  void add_bias(const T* g, std::int64_t count, bool fresh, T* sums) const {
+    for (std::int64_t o = 0; o < args_.n_out; ++o) {
+      Vec sum{};
+      for (std::int64_t s = 0; s < count; s += L) sum += V::load(g + o * block_ + s);
+      V::store(sums + o * L, fresh ? sum : V::load(sums + o * L) + sum);
+    }
+  }
+
   // The moments here are g v^q, without the factors 1/2 and 1/6 of the last two.
-  void add_narrow(const T* g, std::int64_t count, T* sums) const {
+  void add_narrow(const T* g, std::int64_t count, bool fresh, T* sums) const {
+    const std::int64_t size = moments();
     T* rows = scratch<T, 2>(kRows * block_);
+    T* copies = scratch<T, 4>(kCopies * size);
     for (std::int64_t i = 0; i < args_.n_in; ++i, sums += feature_sums()) {
       const T *position = points_.rows(i).v, *values = points_.rows(i).residual();
-      T* residual_sums = sums + kCopies * kRows * n_cells_;
-      Vec residual = V::load(residual_sums);
+      Vec residual{};
       for (std::int64_t s = 0; s < count; s += L) {
         const Vec v = V::load(position + s);
         Vec moments[kRows] = {V::load(g + s)};
@@ -254,8 +267,14 @@ class FitSlim {
         residual += moments[0] * V::load(values + s);
         turn_rows<T, L>(moments, rows + kRows * s);
       }
-      add_rows<T, L, kCopies>(rows, cells(i), count, kRows * n_cells_, sums);
-      V::store(residual_sums, residual);
+      std::fill_n(copies, kCopies * size, T(0));
+      add_rows<T, L, kCopies>(rows, cells(i), count, size, copies);
+      for (std::int64_t j = 0; j < size; j += L) {
+        Vec sum = V::load(copies + j);
+        for (int k = 1; k < kCopies; ++k) sum += V::load(copies + k * size + j);
+        V::store(sums + j, fresh ? sum : V::load(sums + j) + sum);
+      }
+      V::store(sums + size, fresh ? residual : V::load(sums + size) + residual);
     }
   }
 

@@ -33,7 +33,6 @@ class FitWide {
     return weights_size() + pitch_ + points_.memory() + args_.n_in * sorted_size();
   }
   std::int64_t kept() const { return weights_size() + pitch_; }
-  void clear(T*) const {}  // the first block of a chunk stores its sums
 
   void pack(std::int64_t model, T* memory) {
     weights_ = memory, bias_ = weights_ + weights_size();
@@ -146,10 +145,11 @@ class FitWide {
   static void add_bias(const T* rows, std::int64_t count, bool fresh, T* sums) {
     for (int c = 0; c < C; ++c) {
       // Four sums: shorter chains, and smaller rounding errors.
-      Vec sum[4] = {fresh ? Vec{} : V::load(sums + c * L)};
+      Vec sum[4] = {};
       for (std::int64_t s = 0; s < count; s += 4)
         for (int j = 0; j < 4; ++j) sum[j] += V::load(rows + ((s + j) * C + c) * L);
-      V::store(sums + c * L, (sum[0] + sum[1]) + (sum[2] + sum[3]));
+      const Vec all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+      V::store(sums + c * L, fresh ? all : V::load(sums + c * L) + all);
     }
   }
 

@@ -145,13 +145,20 @@ struct PairArgs {
 // -rate (m' / first) / (sqrt(v' / second + eps_root) + eps), for (models, n) elements. Every result
 // may be one of the operands.
 template <class T>
+struct AdamArray {
+  std::int64_t n;
+  const T *w, *g, *m, *v;
+  T* out;  // the update or, if w is not null, w with the update added
+  T *m_out, *v_out;
+};
+
+template <class T>
 struct AdamArgs {
   AdamOptions options;
-  std::int64_t models, n;
-  const T *w, *g, *m, *v;
-  const T* step;  // (models, 3): rate, and the bias corrections `first` and `second`
-  T* out;         // the update or, if w is not null, w with the update added
-  T *m_out, *v_out;
+  std::int64_t models, n;  // elements of all arrays of a model
+  const T* step;           // (models, 3): rate, and the bias corrections `first` and `second`
+  const AdamArray<T>* arrays;
+  std::int64_t count;  // of arrays
 };
 
 struct Range {

@@ -336,13 +336,15 @@ struct Narrow {
     }
     if (!want_w) return;
     for (std::int64_t i = begin; i < end; ++i)
-      unpack(model, i, sums + (i - begin) * kCopies * copy, residual_sums + (i - begin) * L);
+      unpack(model, i, kCopies, sums + (i - begin) * kCopies * copy,
+             residual_sums + (i - begin) * L);
     if (begin == 0) bias_gradient(model);
   }
 
-  // The moments of the cells to dr, dc and db.
-  void unpack(std::int64_t model, std::int64_t i, T* sums, const T* residual_sum) const {
-    for (int k = 1; k < kCopies; ++k)
+  // The moments of the cells, in some copies, to dr, dc and db.
+  void unpack(std::int64_t model, std::int64_t i, int copies, T* sums,
+              const T* residual_sum) const {
+    for (int k = 1; k < copies; ++k)
       for (std::int64_t j = 0; j < size; ++j) sums[j] += sums[k * size + j];
     T* dw = scratch<T, 3>(n_cells + kCubicDegree);
     moments_to_gradients<T, 1>(sums, n_cells, dw);

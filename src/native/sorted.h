@@ -102,8 +102,9 @@ class SortedGradients {
   }
 
   // Adds to dw for C vectors of outputs, whose gradients are rows of g, C vectors apart; with
-  // `fresh`, stores there. With Inputs the gradient of a point in u is the sum of the lanes of
-  // lanes[s], to which outputs are added after the First.
+  // `fresh`, stores there. Nothing else is added to a sum before it is complete. With Inputs the
+  // gradient of a point in u is the sum of the lanes of lanes[s], to which outputs are added after
+  // the First.
   template <int C, bool Weights, bool Inputs, bool First>
   [[gnu::noinline]] void add(const T* w, const T* g, bool fresh, T* dw, T* lanes) const;
 
@@ -122,17 +123,26 @@ void SortedGradients<T, L>::add(const T* w, const T* g, bool fresh, T* dw, T* la
   const std::int64_t pitch = pitch_;
   const T *position = points_.rows.v, *residual = points_.rows.residual(),
           *slope = points_.rows.slope(), *squares = square_, *cubes = cube_;
-  // Here and not in the caller: the rows are in the first-level cache when they are used.
-  if (Weights && fresh)
-    for (std::int64_t row = 0; row < 1 + points_.n_cells + kCubicDegree; ++row)
-      for (int c = 0; c < C; ++c) V::store(dw + row * pitch + c * L, Vec{});
   Vec r[C], residual_sums[C];
   for (int c = 0; c < C; ++c) {
-    if constexpr (Weights) residual_sums[c] = V::load(dw + c * L);
+    if constexpr (Weights) residual_sums[c] = Vec{};
     if constexpr (Inputs) r[c] = hold(V::load(w + c * L));
   }
-  points_.for_cells([&](std::int64_t cell, const std::uint16_t* next,
-                        const std::uint16_t* end) __attribute__((always_inline)) {
+  Vec pending[C][kCubicDegree] = {};  // of the rows that the next cell has in common with this one
+  const auto store = [&](std::int64_t row, int c, Vec value) __attribute__((always_inline)) {
+    T* at = dw + row * pitch + c * L;
+    V::store(at, fresh ? value : V::load(at) + value);
+  };
+  for (std::int64_t cell = 0; cell < points_.n_cells; ++cell) {
+    const std::uint16_t *next = points_.order + points_.starts[cell],
+                        *end = points_.order + points_.starts[cell + 1];
+    if (next == end) {
+      for (int c = 0; Weights && c < C; ++c) {
+        store(1 + cell, c, pending[c][0]);
+        pending[c][0] = pending[c][1], pending[c][1] = pending[c][2], pending[c][2] = Vec{};
+      }
+      continue;
+    }
     const std::int64_t first = (1 + cell) * pitch;
     Vec sum[C][4], d[C][4];
 #pragma GCC unroll 2
@@ -172,19 +182,20 @@ void SortedGradients<T, L>::add(const T* w, const T* g, bool fresh, T* dw, T* la
     // The transpose of `cell_polynomial`.
 #pragma GCC unroll 2
     for (int c = 0; Weights && c < C; ++c) {
-      T* row = dw + first + c * L;
       const Vec* m = sum[c];
       const Vec outer = T(1.0 / 48) * m[0] + T(1.0 / 4) * m[2],
                 inner = T(23.0 / 48) * m[0] - T(1.0 / 4) * m[2],
                 outer_odd = T(1.0 / 8) * m[1] + T(1.0 / 6) * m[3],
                 inner_odd = T(5.0 / 8) * m[1] - T(1.0 / 2) * m[3];
-      V::store(row, V::load(row) + (outer - outer_odd));
-      V::store(row + pitch, V::load(row + pitch) + (inner - inner_odd));
-      V::store(row + 2 * pitch, V::load(row + 2 * pitch) + (inner + inner_odd));
-      V::store(row + 3 * pitch, V::load(row + 3 * pitch) + (outer + outer_odd));
+      store(1 + cell, c, pending[c][0] + (outer - outer_odd));
+      pending[c][0] = pending[c][1] + (inner - inner_odd);
+      pending[c][1] = pending[c][2] + (inner + inner_odd);
+      pending[c][2] = outer + outer_odd;
     }
-  });
-  for (int c = 0; Weights && c < C; ++c) V::store(dw + c * L, residual_sums[c]);
+  }
+  for (int c = 0; Weights && c < C; ++c)
+    for (int t = 0; t < kCubicDegree; ++t) store(1 + points_.n_cells + t, c, pending[c][t]);
+  for (int c = 0; Weights && c < C; ++c) store(0, c, residual_sums[c]);
 }
 
 // The gradients of a feature's points from their lanes, stored in dx or added to it.

@@ -65,7 +65,7 @@ def good_calls():
     order, pair = {"order": np.int64(1)}, {"order": np.int64(1), "other": np.int64(-1)}
     backward = {**inputs, "g": y}
     # The arrays of Adam have any shape that leads with the models.
-    of_adam = {"g": (P, N), "m": (P, N), "v": (P, N), "step": (P, 3)}
+    step, of_adam = {"step": (P, 3)}, {"g": (P, N), "m": (P, N), "v": (P, N)}
     moments = {"out": (P, N), "m_out": (P, N), "v_out": (P, N)}
     shapes = [
         ("jet_forward", {**inputs, "bias": (P, O)}, {"y": y}, JET),
@@ -82,8 +82,8 @@ def good_calls():
         ("global_backward_x", backward, {"dx": x}, GLOBAL),
         ("global_backward_w", backward, gradients, GLOBAL),
         ("global_backward_xw", backward, {"dx": x, **gradients}, GLOBAL),
-        ("adam_update", of_adam, moments, ADAM),
-        ("adam_apply", {"w": (P, N), **of_adam}, moments, ADAM),
+        ("adam_update", {**step, **of_adam}, moments, ADAM),
+        ("adam_apply", {**step, "w": (P, N), **of_adam}, moments, ADAM),
     ]
     return [Call(*shape, dtypes={}) for shape in shapes]
 
@@ -137,10 +137,19 @@ def wrong_shapes(call):
             yield other_dtype, {name}
 
 
+def wrong_numbers(call):
+    if call.handler.startswith("adam"):
+        extra = {"extra": (P, N)}
+        yield replace(call, operands=call.operands | extra), {"the number of operands"}
+        yield replace(call, operands={"step": (P, 3)}), {"the number of operands"}
+        yield replace(call, results=call.results | extra), {"the number of results"}
+
+
 def wrong_calls():
     for call in good_calls():
         yield from wrong_attributes(call)
         yield from wrong_shapes(call)
+        yield from wrong_numbers(call)
 
 
 def invoke(call, bits):

@@ -2,7 +2,11 @@
 
 import dataclasses
 import functools
+import hashlib
 import itertools
+import os
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +42,8 @@ NETWORKS = [
     ((2, 32, 20, 1), 80, 2100, "silu", True),
     ((3, 5, 17, 2), 60, 1500, None, False),
     ((2, 9, 1), 300, 40, "silu", True),
+    # Fine and coarse grids in one network, more than one chunk.
+    ((2, 8, 20, 9, 1), (5, 80, 4, 5), 2500, "silu", True),
 ]
 
 
@@ -158,13 +164,15 @@ def test_derivatives_in_data_and_second_derivatives():
         np.testing.assert_allclose(slope, total, rtol=1e-12)
 
 
+BITS = [((2, 8, 8, 1), 5, 2500), ((2, 32, 24, 1), 5, 2500), ((2, 8, 17, 9, 1), (5, 80, 4, 5), 4500)]
+
+
 @pytest.mark.optimized
-@pytest.mark.parametrize("widths", [(2, 8, 8, 1), (2, 32, 24, 1)])
-def test_bits_do_not_depend_on_the_batch_or_the_slot(widths):
+@pytest.mark.parametrize(("widths", "grid", "n"), BITS)
+def test_bits_do_not_depend_on_the_batch_or_the_slot(widths, grid, n):
     """One model alone is cut into chunks of samples, sixteen are not."""
-    n = 2500
     arrays = data(widths, n, "float32")
-    models = [network(widths, 5, "silu", True, "float32", seed) for seed in range(16)]
+    models = [network(widths, grid, "silu", True, "float32", seed) for seed in range(16)]
     alone = [jax.jit(jax.value_and_grad(loss))(model, arrays) for model in models[:3]]
     for order in (range(16), reversed(range(16)), range(3)):
         order = list(order)
@@ -174,6 +182,40 @@ def test_bits_do_not_depend_on_the_batch_or_the_slot(widths):
             mine = jax.tree.map(lambda leaf: leaf[order.index(i)], batch)  # noqa: B023
             for a, b in zip(jax.tree.leaves(mine), jax.tree.leaves(alone[i]), strict=True):
                 np.testing.assert_array_equal(a, b)
+
+
+def digest():
+    """A hash of losses and gradients, for another process."""
+    found = hashlib.sha256()
+    for widths, grid, n in BITS:
+        arrays = data(widths, n, "float32")
+        model = network(widths, grid, "silu", True, "float32")
+        got = jax.jit(jax.value_and_grad(loss))(model, arrays)
+        found.update(b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(got)))
+    return found.hexdigest()
+
+
+def digest_elsewhere(module, threads):
+    """What `digest` of a test module returns in a process with so many threads."""
+    folder = os.path.dirname(__file__)
+    program = f"import sys; sys.path.insert(0, {folder!r}); import {module} as t; print(t.digest())"
+    paths = {"PYTHONPATH": os.pathsep.join(sys.path), "PJRT_NPROC": str(threads)}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **paths},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    assert len(done.stdout) > 60
+    return done.stdout
+
+
+@pytest.mark.optimized
+def test_bits_do_not_depend_on_threads():
+    """Threads share models, chunks or pieces of chunks, whichever keeps all of them busy."""
+    assert len({digest_elsewhere(__name__, threads) for threads in (1, 2, 3, 5)}) == 1
 
 
 @pytest.mark.parametrize("name", ["x", "y", "weight"])

@@ -3,15 +3,12 @@
 import functools
 import hashlib
 import itertools
-import os
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_native_fit import assert_close, data, loss, plain_loss
+from test_native_fit import assert_close, data, digest_elsewhere, loss, plain_loss
 
 from kandle import KAN, bases, kernels
 from kandle.kernels import _fit, _library
@@ -175,24 +172,7 @@ def digest():
 
 @pytest.mark.optimized
 def test_bits_do_not_depend_on_threads():
-    folder = os.path.dirname(__file__)
-    program = (
-        f"import sys; sys.path.insert(0, {folder!r}); import {__name__} as t; print(t.digest())"
-    )
-    paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, **paths, "PJRT_NPROC": threads},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=300,
-        ).stdout
-        for threads in ("1", "2", "3")
-    ]
-    assert len(found[0]) > 60
-    assert len(set(found)) == 1
+    assert len({digest_elsewhere(__name__, threads) for threads in (1, 2, 3)}) == 1
 
 
 def test_wrong_arguments_are_errors():

@@ -1,7 +1,8 @@
-"""Adam as one native operation per array, for networks whose weights do not fit in a cache."""
+"""Adam as one native operation for all arrays, for networks of many weights."""
 
 import functools
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -12,8 +13,11 @@ from jaxtyping import Array, Float
 from kandle.kernels import _library
 from kandle.train import _adam_step
 
-# Smaller arrays are updated by XLA, which fuses them with what surrounds them.
+# Fewer weights are updated by XLA, which fuses that with what surrounds it.
 NATIVE_SIZE = 1 << 14
+
+# Of one leaf: (m, v), or (w, m, v) if the update is to be added.
+Arrays = tuple[Array, ...]
 
 
 class FusedAdam(optax.GradientTransformation):
@@ -40,7 +44,7 @@ def adam(
     eps: float = 1e-8,
     eps_root: float = 0.0,
 ) -> FusedAdam:
-    """Optax's Adam with a native update of large arrays.
+    """Optax's Adam with a native update of many weights.
 
         m ← (1 - b1) g + b1 m
         v ← (1 - b2) g² + b2 v
@@ -93,8 +97,8 @@ def adam(
         m, v = (jax.tree.map(jnp.zeros_like, params) for _ in range(2))
         return optax.ScaleByAdamState(jnp.zeros([], jnp.int32), m, v)
 
-    def one(g: Array, arrays: tuple[Array, ...], rates: Array) -> tuple[Array, Array, Array]:
-        return _advance(g, arrays, rates.astype(g.dtype), **options)
+    def advanced(gradients: Sequence[Array], arrays: Sequence[Arrays], rates: Array):
+        return _advance(tuple(gradients), tuple(arrays), rates, **options)
 
     def next_step(state: optax.ScaleByAdamState) -> tuple[Array, Array]:
         """The number of the step, and its rate and bias corrections."""
@@ -103,7 +107,7 @@ def adam(
         rates = (rate, 1 - b1**count, 1 - b2**count)
         return count, jnp.stack([jnp.asarray(a, float) for a in rates])
 
-    def collected(results: list, structure: Any, count: Array):
+    def collected(results: Sequence[Arrays], structure: Any, count: Array):
         out, m, v = (
             jax.tree.unflatten(structure, [result[j] for result in results]) for j in range(3)
         )
@@ -115,9 +119,8 @@ def adam(
         count, rates = next_step(state)
         leaves, structure = jax.tree.flatten(gradient)
         trees = (state.mu, state.nu) if weights is None else (weights, state.mu, state.nu)
-        others = (structure.flatten_up_to(tree) for tree in trees)
-        results = [one(g, tuple(arrays), rates) for g, *arrays in zip(leaves, *others, strict=True)]
-        return collected(results, structure, count)
+        arrays = zip(*(structure.flatten_up_to(tree) for tree in trees), strict=True)
+        return collected(advanced(leaves, list(arrays), rates), structure, count)
 
     def update(
         updates: Any, state: optax.OptState, params: Any = None
@@ -135,7 +138,7 @@ def adam(
         assert isinstance(state, optax.ScaleByAdamState)
         count, rates = next_step(state)
         trees = (weights, state.mu, state.nu)
-        value, results = _adam_step.advance(loss, arguments, trees, rates, options, one)
+        value, results = _adam_step.advance(loss, arguments, trees, rates, options, advanced)
         return value, *collected(results, jax.tree.structure(weights), count)
 
     return FusedAdam(init, update, apply, step)
@@ -143,28 +146,46 @@ def adam(
 
 @functools.partial(jax.jit, static_argnames=("b1", "b2", "eps", "eps_root"))
 def _advance(
-    g: Float[Array, "*shape"],
-    arrays: tuple[Float[Array, "*shape"], ...],
-    step: Float[Array, "3"],
-    **options: float,
-) -> tuple[Array, Array, Array]:
-    """Adam's step for (m, v), or for (w, m, v) with the addition to w.
+    gradients: tuple[Array, ...], arrays: tuple[Arrays, ...], step: Float[Array, "3"], **options
+) -> list[Arrays]:
+    """Adam's step: for every leaf the update, or the new w, and the new moments.
 
-    `step` is the rate and both bias corrections. Returns the update, or the new w, and the moments.
+    `step` is the rate and both bias corrections.
     """
-    plain = functools.partial(_plain, **options)
-    native = g.dtype.name in ("float32", "float64") and g.size >= NATIVE_SIZE
-    same = all(a.dtype == g.dtype for a in arrays)
-    if not native or not same or _library.library() is None:
-        return plain(step, g, *arrays)
+    results: dict[int, Arrays] = {}
+    for dtype in ("float32", "float64"):
+        same = [
+            k
+            for k, (g, a) in enumerate(zip(gradients, arrays, strict=True))
+            if g.size and all(one.dtype.name == dtype for one in (g, *a))
+        ]
+        if _library.library() is None or sum(gradients[k].size for k in same) < NATIVE_SIZE:
+            continue
+        taken = [gradients[k] for k in same], [arrays[k] for k in same]
+        results |= zip(same, _all(*taken, step.astype(dtype), **options), strict=True)
+    return [
+        results[k] if k in results else _plain(g, a, step.astype(g.dtype), **options)
+        for k, (g, a) in enumerate(zip(gradients, arrays, strict=True))
+    ]
 
-    def on_cpu(step, g, *arrays):
-        return _native(**options)(step[None], g, *arrays)
 
-    return jax.lax.platform_dependent(step, g, *arrays, cpu=on_cpu, default=plain)
+def _all(gradients: list[Array], arrays: list[Arrays], step: Array, **options) -> list[Arrays]:
+    """The same for leaves of one type, on a CPU in one native call."""
+
+    def on_cpu(step, gradients, arrays):
+        *w, m, v = zip(*arrays, strict=True)
+        roles = (*w, tuple(gradients), m, v)
+        results = _native(len(roles), **options)(step[None], *itertools.chain(*roles))
+        count = len(gradients)
+        return list(zip(*(results[j * count :][:count] for j in range(3)), strict=True))
+
+    def elsewhere(step, gradients, arrays):
+        return [_plain(g, a, step, **options) for g, a in zip(gradients, arrays, strict=True)]
+
+    return jax.lax.platform_dependent(step, gradients, arrays, cpu=on_cpu, default=elsewhere)
 
 
-def _plain(step, g, *arrays, b1, b2, eps, eps_root):
+def _plain(g: Array, arrays: Arrays, step: Array, *, b1, b2, eps, eps_root) -> Arrays:
     *w, m, v = arrays
     m = (1 - b1) * g + b1 * m
     v = (1 - b2) * g**2 + b2 * v
@@ -174,22 +195,27 @@ def _plain(step, g, *arrays, b1, b2, eps, eps_root):
 
 
 @functools.cache
-def _native(**options: float) -> Callable:
-    """The native call for a step of shape (P, 3) and arrays of P models in any shape.
+def _native(roles: int, **options: float) -> Callable:
+    """The native call for a step of shape (P, 3) and the arrays of P models in any shapes.
 
-    Arrays keep their shapes: XLA copies an operand that is reshaped and then updated in place.
+    Arrays come role by role: (w,) g, m and v of all leaves. They keep their shapes: XLA copies an
+    operand that is reshaped and then updated in place.
     """
 
     @jax.custom_batching.custom_vmap
-    def call(step, g, *arrays):
-        shape = jax.ShapeDtypeStruct(g.shape, g.dtype)
-        apply = len(arrays) == 3
-        operands = (arrays[0], g, *arrays[1:], step) if apply else (g, *arrays, step)
-        # Weights and moments are updated in place.
-        aliases = {0: 0, 2: 1, 3: 2} if apply else {1: 1, 2: 2}
-        target = _library.target("adam_apply" if apply else "adam_update", g.dtype)
-        run = jax.ffi.ffi_call(target, (shape,) * 3, input_output_aliases=aliases)
-        return tuple(run(*operands, **options))
+    def call(step, *arrays):
+        count = len(arrays) // roles
+        shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays[:count]]
+        # Weights and moments are updated in place; with updates instead, moments are.
+        kept = [k for k in range(roles) if k != roles - 3]
+        aliases = {
+            1 + role * count + k: (result + 3 - len(kept)) * count + k
+            for result, role in enumerate(kept)
+            for k in range(count)
+        }
+        target = _library.target("adam_apply" if roles == 4 else "adam_update", step.dtype)
+        run = jax.ffi.ffi_call(target, shapes * 3, input_output_aliases=aliases)
+        return tuple(run(step, *arrays, **options))
 
     @call.def_vmap
     def rule(size, batched, *operands):
@@ -197,6 +223,7 @@ def _native(**options: float) -> Callable:
             a if leads else jnp.broadcast_to(a, (size, *a.shape))
             for a, leads in zip(operands, batched, strict=True)
         )
-        return call(step.reshape(-1, 3), *arrays), (True,) * 3
+        results = call(step.reshape(-1, 3), *arrays)
+        return results, (True,) * len(results)
 
     return call

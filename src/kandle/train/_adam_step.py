@@ -125,7 +125,7 @@ class Layer(NamedTuple):
     leaves: tuple[int, ...]
 
     def step(
-        self, operands: Sequence, arrays: Sequence, step, options: dict, one: Callable
+        self, operands: Sequence, arrays: Sequence, step, options: dict, advanced: Callable
     ) -> tuple[list, list]:
         """The results of the backward primitive, and (w, m, v) of r, c and b."""
         params = dict(self.equation.params)
@@ -139,8 +139,7 @@ class Layer(NamedTuple):
             weights = (a[None] for a in arrays[:3])
             *dx, dr, dc, db, dbias = backward_p.bind(x, *weights, g, **self.equation.params)
             states = zip(*(arrays[j : j + 3] for j in (0, 3, 6)), strict=True)
-            gradients = (d[0] for d in (dr, dc, db))
-            new = [one(d, a, step) for d, a in zip(gradients, states, strict=True)]
+            new = advanced([d[0] for d in (dr, dc, db)], list(states), step)
             return dbias, *itertools.chain(*zip(*new, strict=True)), *dx
 
         x, *_, g = operands
@@ -179,7 +178,7 @@ def advance(
     trees: tuple[Any, Any, Any],
     step: jax.Array,
     options: dict,
-    one: Callable,
+    advanced: Callable,
 ) -> tuple[Any, list[tuple]]:
     """The loss and, for every leaf of the weights, (w, m, v) after a step.
 
@@ -188,7 +187,8 @@ def advance(
         trees: the weights and their moments.
         step: the rate and both bias corrections.
         options: b1, b2, eps and eps_root.
-        one: the step of one leaf from its gradient, (g, (w, m, v), step) ↦ (w, m, v).
+        advanced: the step of some leaves from their gradients: (g, ...), ((w, m, v), ...) and
+            `step` to ((w, m, v), ...).
     """
     weights, structure = jax.tree.flatten(trees[0])
     moments = [structure.flatten_up_to(tree) for tree in trees[1:]]
@@ -205,14 +205,14 @@ def advance(
     def replacement(layer: Layer) -> Callable:
         def run(*operands):
             arrays = [a[k] for a in (weights, *moments) for k in layer.leaves]
-            results, new = layer.step(operands, arrays, step, options, one)
+            results, new = layer.step(operands, arrays, step, options, advanced)
             done.update(zip(layer.leaves, map(tuple, new), strict=True))
             return results
 
         return run
 
     value, *gradients = program.run(weights, {j: replacement(s) for j, s in layers.items()})
-    return value, [
-        done[k] if k in done else one(g, tuple(a[k] for a in (weights, *moments)), step)
-        for k, g in enumerate(gradients)
-    ]
+    rest = [k for k in range(len(weights)) if k not in done]
+    states = [tuple(a[k] for a in (weights, *moments)) for k in rest]
+    done |= zip(rest, advanced([gradients[k] for k in rest], states, step), strict=True)
+    return value, [done[k] for k in range(len(weights))]

@@ -72,10 +72,19 @@ class Program:
 
     def model(self, weights: Float[ArrayLike, " n"]) -> Any:
         """The model with these weights."""
+        return self.split(jnp.asarray(weights))
+
+    def split(self, weights: Float[Array, "*P n"]) -> Any:
+        """The models with these weights, as one whose arrays have the same leading axes."""
         ends = np.cumsum([math.prod(shape) for shape in self.shapes])
-        parts = jnp.split(jnp.asarray(weights), ends[:-1])
-        leaves = [part.reshape(s) for part, s in zip(parts, self.shapes, strict=True)]
+        parts = zip(jnp.split(weights, ends[:-1], axis=-1), self.shapes, strict=True)
+        leaves = [part.reshape(*weights.shape[:-1], *shape) for part, shape in parts]
         return jax.tree.unflatten(self.structure, leaves)
+
+    def joined(self, models: Any) -> Float[Array, "P n"]:
+        """The weights of the models of `split`."""
+        leaves = jax.tree.leaves(models)
+        return jnp.concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)
 
     def transformation(self) -> FusedAdam | optax.GradientTransformationExtraArgs:
         """The optimizer's update of the flat vector of weights.
@@ -158,9 +167,8 @@ def _initial(program: Program, weights: Array) -> Any:
 def _advance(program: Program, state: State, data: Data, steps: Array):
     global _traces
     _traces += 1
-    step = _over_models(
-        functools.partial(_step, program, program.transformation(), data), program.backend
-    )
+    optimizer = program.transformation()
+    step = _over_models(functools.partial(_step, program, optimizer, data), program.backend)
 
     def body(i, carry):
         state, losses = carry
@@ -168,15 +176,29 @@ def _advance(program: Program, state: State, data: Data, steps: Array):
         return _recorded(state, i), losses.at[i].set(loss)
 
     losses = jnp.full((LONGEST, len(state.weights)), jnp.nan, state.weights.dtype)
-    return jax.lax.fori_loop(0, steps, body, (state, losses))
+    if not isinstance(optimizer, FusedAdam):
+        return jax.lax.fori_loop(0, steps, body, (state, losses))
+    # It takes any number of arrays in place: cut once, not in every step.
+    state, losses = jax.lax.fori_loop(0, steps, body, (_by_leaf(program.split, state), losses))
+    return _by_leaf(program.joined, state), losses
+
+
+def _by_leaf(change: Callable, state: State) -> State:
+    """Adam's state with changed weights and moments."""
+    adam = state.optimizer
+    moments = {"mu": change(adam.mu), "nu": change(adam.nu)}
+    return State(change(state.weights), adam._replace(**moments), state.rba)
 
 
 def _recorded(state: State, i: Array) -> State:
-    """The state with the coefficients of a PDE, the last of the weights, noted after step i."""
+    """The state with the coefficients of a PDE noted after step i.
+
+    They are the last of the weights, whether these are rows or leaves.
+    """
     if TRAJECTORY not in state.rba:
         return state
     trajectory = state.rba[TRAJECTORY]  # (P, LONGEST, n)
-    now = state.weights[:, -trajectory.shape[-1] :]
+    now = jax.tree.leaves(state.weights)[-1][:, -trajectory.shape[-1] :]
     return state._replace(rba={**state.rba, TRAJECTORY: trajectory.at[:, i].set(now)})
 
 
@@ -200,8 +222,9 @@ def _step(
     """One update of one model."""
     weights, optimizer_state, rba = state
 
-    def objective(weights: Array) -> tuple[Array, Weights]:
-        return program.objective.loss(program.model(weights), data, rba, program.backend)
+    def objective(weights: Any) -> tuple[Array, Weights]:
+        model = weights if isinstance(optimizer, FusedAdam) else program.model(weights)
+        return program.objective.loss(model, data, rba, program.backend)
 
     (loss, rba_after), gradient = jax.value_and_grad(objective, has_aux=True)(weights)
     if isinstance(optimizer, FusedAdam):
