@@ -218,7 +218,7 @@ def chunks(
     """
     done, length = 0, program.first_chunk
     if 0 in stops:
-        yield 0, state, np.empty((0, len(state.weights)))
+        yield 0, state, np.empty((0, state.models))
     for stop in sorted({*stops, *updates, steps} - {0}):
         while done < stop:
             n = min(length, stop - done)

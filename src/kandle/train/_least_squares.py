@@ -276,7 +276,7 @@ def warmed_up(
     for done in range(0, steps, LONGEST):
         state, _ = adam.advance(state, data, min(LONGEST, steps - done))
     better = np.asarray(adam.losses(state, data) < before)
-    warm = [adam.model(row) for row in np.asarray(state.weights)]
+    warm = [adam.model(row) for row in np.asarray(adam.evaluated(state))]
     return [new if b else old for new, old, b in zip(warm, models, better, strict=True)]
 
 

@@ -49,7 +49,7 @@ class Population:
         self._state: State = self._program.start(models, self._data)
 
     def __len__(self) -> int:
-        return len(self._state.weights)
+        return self._state.models
 
     def advance(
         self, steps: int, report: Callable[[int, np.ndarray], None] | None = None

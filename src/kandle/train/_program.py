@@ -1,6 +1,7 @@
 """The compiled training program: a number of steps of many models of one shape.
 
 A model's weights are one row of a matrix, so an optimizer's update is one elementwise operation.
+Kandle's own Adam updates any number of arrays in one operation, and leaves them apart.
 Data, weights and the number of steps are arguments, and only shapes and settings are static. One
 compilation therefore serves all problems of a kind, schemes, exponents and seeds.
 """
@@ -36,11 +37,19 @@ def trace_count() -> int:
 
 
 class State(NamedTuple):
-    """What a step updates. All arrays have a leading model axis."""
+    """What a step updates. All arrays have a leading model axis.
 
-    weights: Float[Array, "P n"]
+    The weights are a matrix (P, n) or, with Kandle's own Adam, a model whose arrays have that axis.
+    """
+
+    weights: Any
     optimizer: Any
     rba: Weights
+
+    @property
+    def models(self) -> int:
+        """The number of models."""
+        return len(jax.tree.leaves(self.weights)[0])
 
 
 @dataclass(frozen=True)
@@ -81,16 +90,11 @@ class Program:
         leaves = [part.reshape(*weights.shape[:-1], *shape) for part, shape in parts]
         return jax.tree.unflatten(self.structure, leaves)
 
-    def joined(self, models: Any) -> Float[Array, "P n"]:
-        """The weights of the models of `split`."""
-        leaves = jax.tree.leaves(models)
-        return jnp.concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)
-
     def transformation(self) -> FusedAdam | optax.GradientTransformationExtraArgs:
         """The optimizer's update of the flat vector of weights.
 
-        Kandle's own Adam where the vector is long enough for it: which one it is depends on the
-        shape of a model alone, so that a run has the same bits in every batch.
+        Kandle's own Adam, of the model's arrays, where they are large enough for it: which one it
+        is depends on the shape of a model alone, so that a run has the same bits in every batch.
         """
         fused = self.optimizer.fused()
         long = sum(map(math.prod, self.shapes)) >= NATIVE_SIZE
@@ -101,7 +105,7 @@ class Program:
 
     def evaluated(self, state: State) -> Float[Array, "P n"]:
         """The weights of the trained models; see `kandle.train._contrib.evaluated`."""
-        return jax.vmap(evaluated)(state.optimizer, state.weights)
+        return jax.vmap(evaluated)(state.optimizer, _rows(state.weights))
 
     def start(self, models: Sequence[KAN], data: Data, previous: State | None = None) -> State:
         """The state before the first step.
@@ -110,7 +114,9 @@ class Program:
         and the optimizer's state is reset.
         """
         rows = [np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(m)]) for m in models]
-        weights = jnp.asarray(np.stack(rows))
+        weights: Any = jnp.asarray(np.stack(rows))
+        if isinstance(self.transformation(), FusedAdam):
+            weights = self.split(weights)
         optimizer = _initial(self, weights)
         rba = {
             kind: jnp.broadcast_to(alpha, (len(models), *alpha.shape)).copy()
@@ -130,7 +136,7 @@ class Program:
 
     def residuals(self, state: State, points: Array) -> Float[Array, "P M q"]:
         """The residual of a PDE for every model at any points."""
-        return _residuals(self, state.weights, points)
+        return _residuals(self, _rows(state.weights), points)
 
     def losses(self, state: State, data: Data) -> Float[Array, " P"]:
         """The loss of every model on any data, without an update."""
@@ -159,7 +165,7 @@ def _residuals(program: Program, weights: Array, points: Array) -> Float[Array, 
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _initial(program: Program, weights: Array) -> Any:
+def _initial(program: Program, weights: Any) -> Any:
     return jax.vmap(program.transformation().init)(weights)
 
 
@@ -175,19 +181,14 @@ def _advance(program: Program, state: State, data: Data, steps: Array):
         state, loss = step(state)
         return _recorded(state, i), losses.at[i].set(loss)
 
-    losses = jnp.full((LONGEST, len(state.weights)), jnp.nan, state.weights.dtype)
-    if not isinstance(optimizer, FusedAdam):
-        return jax.lax.fori_loop(0, steps, body, (state, losses))
-    # It takes any number of arrays in place: cut once, not in every step.
-    state, losses = jax.lax.fori_loop(0, steps, body, (_by_leaf(program.split, state), losses))
-    return _by_leaf(program.joined, state), losses
+    losses = jnp.full((LONGEST, state.models), jnp.nan, jax.tree.leaves(state.weights)[0].dtype)
+    return jax.lax.fori_loop(0, steps, body, (state, losses))
 
 
-def _by_leaf(change: Callable, state: State) -> State:
-    """Adam's state with changed weights and moments."""
-    adam = state.optimizer
-    moments = {"mu": change(adam.mu), "nu": change(adam.nu)}
-    return State(change(state.weights), adam._replace(**moments), state.rba)
+def _rows(weights: Any) -> Float[Array, "P n"]:
+    """The weights of all models as rows, from rows or from a model with an axis of models."""
+    leaves = [leaf.reshape(len(leaf), -1) for leaf in jax.tree.leaves(weights)]
+    return leaves[0] if len(leaves) == 1 else jnp.concatenate(leaves, axis=1)
 
 
 def _recorded(state: State, i: Array) -> State:
