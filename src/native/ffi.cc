@@ -2,7 +2,6 @@
 // threads.
 #include "ffi.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "active.h"
 #include "check.h"
@@ -149,6 +150,16 @@ auto bind() {
   } else {
     return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>();
   }
+}
+
+// The same with the options of Adam.
+template <class Binding>
+auto bind_adam_options(Binding binding) {
+  return std::move(binding)
+      .template Attr<double>("b1")
+      .template Attr<double>("b2")
+      .template Attr<double>("eps")
+      .template Attr<double>("eps_root");
 }
 
 }  // namespace kandle

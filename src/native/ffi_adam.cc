@@ -1,6 +1,6 @@
 // XLA's FFI handlers of Adam's step: any number of arrays in one call.
-#include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "active.h"
@@ -92,15 +92,11 @@ ffi::Error adam_apply(ffi::ThreadPool pool, In step, ffi::RemainingArgs before,
 }
 
 auto bind_adam() {
-  return ffi::Ffi::Bind()
-      .Ctx<ffi::ThreadPool>()
-      .Arg<ffi::AnyBuffer>()
-      .RemainingArgs()
-      .RemainingRets()
-      .Attr<double>("b1")
-      .Attr<double>("b2")
-      .Attr<double>("eps")
-      .Attr<double>("eps_root");
+  return bind_adam_options(ffi::Ffi::Bind()
+                               .Ctx<ffi::ThreadPool>()
+                               .Arg<ffi::AnyBuffer>()
+                               .RemainingArgs()
+                               .RemainingRets());
 }
 
 }  // namespace

@@ -71,25 +71,21 @@ ffi::Error jet_step(ffi::ThreadPool pool, In x, In g, In step, ffi::RemainingArg
 }
 
 auto bind_step() {
-  return ffi::Ffi::Bind()
-      .Ctx<ffi::ThreadPool>()
-      .Arg<ffi::AnyBuffer>()
-      .Arg<ffi::AnyBuffer>()
-      .Arg<ffi::AnyBuffer>()
-      .RemainingArgs()
-      .Ret<ffi::AnyBuffer>()
-      .RemainingRets()
-      .Attr<std::int64_t>("grid")
-      .Attr<std::int64_t>("degree")
-      .Attr<double>("lo")
-      .Attr<double>("hi")
-      .Attr<std::int64_t>("first")
-      .Attr<std::int64_t>("second")
-      .Attr<bool>("residual")
-      .Attr<double>("b1")
-      .Attr<double>("b2")
-      .Attr<double>("eps")
-      .Attr<double>("eps_root");
+  return bind_adam_options(ffi::Ffi::Bind()
+                               .Ctx<ffi::ThreadPool>()
+                               .Arg<ffi::AnyBuffer>()
+                               .Arg<ffi::AnyBuffer>()
+                               .Arg<ffi::AnyBuffer>()
+                               .RemainingArgs()
+                               .Ret<ffi::AnyBuffer>()
+                               .RemainingRets()
+                               .Attr<std::int64_t>("grid")
+                               .Attr<std::int64_t>("degree")
+                               .Attr<double>("lo")
+                               .Attr<double>("hi")
+                               .Attr<std::int64_t>("first")
+                               .Attr<std::int64_t>("second")
+                               .Attr<bool>("residual"));
 }
 
 }  // namespace

@@ -78,7 +78,8 @@ class FitGlobal : Products<T> {
       });
   }
 
-  // Adds to the sums of the weights and stores dx[i][s], unless null, from g[o][s].
+  // Adds to the sums of the weights, which begin at zero if they are `fresh`, and stores dx[i][s],
+  // unless null, from g[o][s].
   void backward(const T* g, std::int64_t count, bool fresh, T* kept, T* dx) const {
     if (fresh) std::fill_n(kept, this->kept(), T(0));
     if (dx)

@@ -53,7 +53,7 @@ def test_updates_are_those_of_optax(dtype, rate, options):
             assert got[name].dtype == dtype
             tolerance = 20 * np.finfo(dtype).eps
             np.testing.assert_allclose(got[name], wanted[name], rtol=tolerance, atol=tolerance)
-            assert np.abs(got[name] - params[name]).max(initial=1e-2) > 1e-3
+            assert name == "empty" or np.abs(got[name] - params[name]).max() > 1e-3
 
 
 def applied(optimizer, params, steps=4):
@@ -77,7 +77,7 @@ def test_weights_are_updated_in_one_pass_as_by_optax(dtype):
         tolerance = 20 * np.finfo(dtype).eps
         for name in params:
             np.testing.assert_allclose(got[name], wanted[name], rtol=tolerance, atol=tolerance)
-            assert np.abs(got[name] - before[name]).max(initial=1e-2) > 1e-3
+            assert name == "empty" or np.abs(got[name] - before[name]).max() > 1e-3
             np.testing.assert_array_equal(params[name], before[name])  # not the caller's arrays
         assert state.count == 4
 

@@ -206,14 +206,11 @@ def _native(roles: int, **options: float) -> Callable:
     def call(step, *arrays):
         count = len(arrays) // roles
         shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays[:count]]
-        # Weights and moments are updated in place; with updates instead, moments are.
-        kept = [k for k in range(roles) if k != roles - 3]
-        aliases = {
-            1 + role * count + k: (result + 3 - len(kept)) * count + k
-            for result, role in enumerate(kept)
-            for k in range(count)
-        }
-        target = _library.target("adam_apply" if roles == 4 else "adam_update", step.dtype)
+        apply = roles == 4
+        # Weights and moments are updated in place: the role of an operand, and that of the result.
+        in_place = ((0, 0), (2, 1), (3, 2)) if apply else ((1, 1), (2, 2))
+        aliases = {1 + a * count + k: b * count + k for a, b in in_place for k in range(count)}
+        target = _library.target("adam_apply" if apply else "adam_update", step.dtype)
         run = jax.ffi.ffi_call(target, shapes * 3, input_output_aliases=aliases)
         return tuple(run(step, *arrays, **options))
 
