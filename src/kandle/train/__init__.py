@@ -3,9 +3,9 @@
 from kandle.train._adam import FusedAdam, adam
 from kandle.train._architecture import Architecture
 from kandle.train._evaluation import Errors, evaluate, predict
+from kandle.train._first_order import FirstOrder, trace_count
 from kandle.train._levenberg_marquardt import LevenbergMarquardt
-from kandle.train._loop import train
-from kandle.train._objective import Classify, Fit, FitRows, Objective, Penalized, objective
+from kandle.train._objective import Classify, Fit, FitRows, Objective
 from kandle.train._optimizer import (
     LEAST_SQUARES,
     OPTIMIZERS,
@@ -13,12 +13,23 @@ from kandle.train._optimizer import (
     Optimizer,
     Transformation,
 )
-from kandle.train._population import Population
-from kandle.train._program import trace_count
 from kandle.train._rba import ETA, GAMMA, attend
 from kandle.train._recipe import RECIPES, Recipe, recipe
 from kandle.train._result import Checkpoint, Member, Result, curve_steps
 from kandle.train._solve import Solve
+from kandle.train._train import method_of, objective, train
+from kandle.train._training import (
+    Curves,
+    Feed,
+    Keep,
+    KeepLast,
+    Method,
+    Population,
+    State,
+    Whole,
+    run,
+    shared,
+)
 
 __all__ = [
     "ETA",
@@ -30,27 +41,37 @@ __all__ = [
     "Architecture",
     "Checkpoint",
     "Classify",
+    "Curves",
     "Errors",
+    "Feed",
+    "FirstOrder",
     "Fit",
     "FitRows",
     "FusedAdam",
+    "Keep",
+    "KeepLast",
     "LevenbergMarquardt",
     "Member",
+    "Method",
     "Objective",
     "Optimizer",
-    "Penalized",
     "Population",
     "Recipe",
     "Result",
     "Solve",
+    "State",
     "Transformation",
+    "Whole",
     "adam",
     "attend",
     "curve_steps",
     "evaluate",
+    "method_of",
     "objective",
     "predict",
     "recipe",
+    "run",
+    "shared",
     "trace_count",
     "train",
 ]

@@ -17,6 +17,7 @@ inputs i, one component C for values and one for every derivative, and h = ∂q/
 because the weights are those of `Layout`, where the scales c are one.
 """
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
@@ -30,16 +31,16 @@ from jaxtyping import Array, Float
 from kandle.nn import KAN, KANLayer
 from kandle.ntk._layerwise import _inputs
 from kandle.ntk._tangents import Directions, Tangent, tangents
-from kandle.train._jacobian import features_by_order
 from kandle.train._levenberg_marquardt import (
     LevenbergMarquardt,
+    Linearized,
     Solution,
     Step,
     Vector,
-    descend,
     factorized,
 )
-from kandle.train._terms import Term
+from kandle.train._normal_equations import features_by_order
+from kandle.train._objective import Term
 
 # Iterations on batches without a lower loss after which training stops.
 _PATIENCE = 10
@@ -56,85 +57,115 @@ class Carried(NamedTuple):
     failures: int = 0
 
 
-class Residuals(NamedTuple):
-    """What the method reads of a problem.
+class KernelEquations:
+    """A system that is solved by the equations above, on one batch of its residuals.
 
-    Attributes:
-        model: θ -> the network.
+    Args:
+        network: θ -> the network.
         loss: θ -> ‖ρ‖² over all points.
         values: (θ, terms) -> ρ of these terms.
         push: (θ, δ, terms) -> J δ.
         pull: (θ, z, terms) -> Jᵀ z.
         second: (θ, δ, terms) -> ∂²ρ/∂δ².
+        terms: all terms of the loss.
+        carried: what the iterations before passed on.
+        settings: of the method.
     """
 
-    model: Callable[[Vector], KAN]
-    loss: Callable[[Vector], float]
-    values: Callable[[Vector, Any], Vector]
-    push: Callable[[Vector, Vector, Any], Vector]
-    pull: Callable[[Vector, Vector, Any], Vector]
-    second: Callable[[Vector, Vector, Any], Vector]
+    def __init__(
+        self,
+        *,
+        network: Callable[[Vector], KAN],
+        loss: Callable[[Vector], float],
+        values: Callable[[Vector, Any], Vector],
+        push: Callable[[Vector, Vector, Any], Vector],
+        pull: Callable[[Vector, Vector, Any], Vector],
+        second: Callable[[Vector, Vector, Any], Vector],
+        terms: Sequence[Term],
+        carried: Carried,
+        settings: LevenbergMarquardt,
+    ):
+        self._network, self.loss, self._values = network, loss, values
+        self._push, self._pull, self._second = push, pull, second
+        self._carried, self._settings = carried, settings
+        self._batch = batch_of(terms, settings.batch, carried.iterations)
+        # A batch of all residuals predicts how the loss falls, and needs no momentum.
+        self._whole = _size(self._batch) == _size(terms)
+        self._ended = False  # whether no step can lower the loss
 
+    def linearize(self, theta: Vector) -> Linearized | None:
+        linearized = self._linearize(theta)
+        self._ended = linearized is None or linearized.solve is None
+        return linearized
 
-def iterate_by_kernel(
-    residuals: Residuals,
-    theta: Vector,
-    damping: float,
-    terms: Sequence[Term],
-    carried: Carried,
-    settings: LevenbergMarquardt,
-) -> tuple[Step, Carried]:
-    """One iteration; θ is unchanged if no damping gives a lower loss over all points."""
-    from scipy.linalg import cho_solve
+    def _linearize(self, theta: Vector) -> Linearized | None:
+        from scipy.linalg import cho_solve
 
-    batch = batch_of(terms, settings.batch, carried.iterations)
-    whole = sum(t.y.size for t in batch) == sum(t.y.size for t in terms)
-    with np.errstate(over="ignore", invalid="ignore"):
-        loss, rho = residuals.loss(theta), residuals.values(theta, batch)
-        finite = math.isfinite(loss) and np.isfinite(rho).all()
-        kernel = tangent_kernel(residuals.model(theta), batch) if finite else np.zeros((0, 0))
-        finite = finite and np.isfinite(np.diagonal(kernel)).all()
-    if not finite:
-        return Step(math.nan, theta, damping, True), carried
-    scale = np.diagonal(kernel).mean()
-    if loss == 0 or scale == 0:
-        return Step(loss, theta, damping, True), carried
-    if whole:
-        gradient = residuals.pull(theta, rho, batch)
-        if np.max(np.abs(gradient)) < settings.gradient_tolerance * math.sqrt(scale * loss):
-            return Step(loss, theta, damping, True), carried
-
-    # The momentum of a rejected step is dropped.
-    momentum = [np.zeros_like(theta) if whole else settings.momentum * carried.direction]
-
-    def solve(tried: float) -> Solution | None:
-        factor = factorized(kernel, tried * scale)
-        if factor is None:
+        batch, whole = self._batch, self._whole
+        loss, rho = self.loss(theta), self._values(theta, batch)
+        if not (math.isfinite(loss) and np.isfinite(rho).all()):
             return None
-        before, momentum[0] = momentum[0], np.zeros_like(theta)
-        right = -rho - residuals.push(theta, before, batch) if before.any() else -rho
-        z = cho_solve(factor, right, check_finite=False)
-        step = residuals.pull(theta, z, batch) + before
-        # Without momentum ρ + J δ = -λ s z. A batch does not predict the loss over all points.
-        predicted = float(rho @ rho - (tried * scale) ** 2 * (z @ z)) if whole else 0.0
+        kernel = tangent_kernel(self._network(theta), batch)
+        if not np.isfinite(np.diagonal(kernel)).all():
+            return None
+        scale = np.diagonal(kernel).mean()
+        if loss == 0 or scale == 0:
+            return Linearized(loss, None)
+        if whole:
+            largest = np.max(np.abs(self._pull(theta, rho, batch)))
+            if largest < self._settings.gradient_tolerance * math.sqrt(scale * loss):
+                return Linearized(loss, None)
 
-        def bend() -> Vector:
-            second = residuals.second(theta, step, batch)
-            return -residuals.pull(theta, cho_solve(factor, second, check_finite=False), batch)
+        momentum = np.zeros_like(theta)
+        if not whole:
+            momentum = self._settings.momentum * self._carried.direction
 
-        return Solution(step, predicted, bend)
+        def solve(damping: float) -> Solution | None:
+            nonlocal momentum
+            factor = factorized(kernel, damping * scale)
+            if factor is None:
+                return None
+            # The momentum of a rejected step is dropped: the next damping tries without it.
+            before, momentum = momentum, np.zeros_like(theta)
+            right = -rho
+            if before.any():
+                right = right - self._push(theta, before, batch)
+            z = cho_solve(factor, right, check_finite=False)
+            step = self._pull(theta, z, batch) + before
+            # Without momentum ρ + J δ = -λ s z. A batch does not predict the loss over all points.
+            predicted = 0.0
+            if whole:
+                predicted = float(rho @ rho - (damping * scale) ** 2 * (z @ z))
 
-    step = descend(solve, residuals.loss, theta, loss, damping, settings)
-    taken = step.theta - theta
-    failures = 0 if taken.any() else carried.failures + 1
-    if not whole:
-        step = step._replace(converged=failures >= _PATIENCE)
-    return step, Carried(taken, carried.iterations + 1, failures)
+            def bend() -> Vector:
+                second = self._second(theta, step, batch)
+                return -self._pull(theta, cho_solve(factor, second, check_finite=False), batch)
+
+            return Solution(step, predicted, bend)
+
+        return Linearized(loss, solve)
+
+    def after(self, theta: Vector, step: Step) -> tuple[Step, Carried]:
+        """A step from θ as this form judges it, and what the next iteration carries on.
+
+        On batches a small step is no sign of convergence, but many failures in a row are.
+        """
+        if self._ended:
+            return step, self._carried
+        taken = step.theta - theta
+        failures = 0 if taken.any() else self._carried.failures + 1
+        if not self._whole:
+            step = step._replace(converged=failures >= _PATIENCE)
+        return step, Carried(taken, self._carried.iterations + 1, failures)
+
+
+def _size(terms: Sequence[Term]) -> int:
+    return sum(term.y.size for term in terms)
 
 
 def batch_of(terms: Sequence[Term], size: int, iteration: int) -> tuple[Term, ...]:
     """At most about `size` residuals of all terms, weighted so that the mean loss is the same."""
-    total = sum(term.y.size for term in terms)
+    total = _size(terms)
     if total <= size:
         return tuple(terms)
     random = np.random.default_rng(iteration)
@@ -143,8 +174,8 @@ def batch_of(terms: Sequence[Term], size: int, iteration: int) -> tuple[Term, ..
         n = len(term.x)
         count = min(n, max(1, round(size * n / total)))
         rows = np.sort(random.permutation(n)[:count])
-        x, y, weight = (array[rows] for array in term[:3])
-        chosen.append(term._replace(x=x, y=y, weight=weight * (n / count)))
+        weight = term.weight[rows] * (n / count)
+        chosen.append(dataclasses.replace(term, x=term.x[rows], y=term.y[rows], weight=weight))
     return tuple(chosen)
 
 

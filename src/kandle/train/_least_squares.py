@@ -1,290 +1,382 @@
-"""Least-squares training: the counterpart of `Program` for the Levenberg-Marquardt method."""
+"""Least squares as a method of training: damped Gauss-Newton iterations, one model after the other.
 
+An iteration of a model goes through these steps, in `LeastSquares._iterate`:
+
+    arrays    the points, targets and weights of the residuals ρ, with this iteration's attention
+    system    one of three ways to solve the linearized problem, see `_levenberg_marquardt`
+    step      the first damping whose step lowers the loss
+    restart   another warm-up by Adam, where iterations make no progress at a high loss
+    reweight  attention weights for the next iteration, from this one's residuals
+
+A model is one vector here, see `Layout`: scales c are absorbed, and the statistics of normalized
+networks are frozen at the initialization, on the objective's first inputs, because rows of the
+Jacobian must not depend on each other. The linear algebra is SciPy's in float64; residuals and
+Jacobians are computed in the precision of the models.
+"""
+
+import dataclasses
 import functools
 import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, ArrayLike, Bool, Float
 
 from kandle._errors import UserError, must
 from kandle.nn import KAN
 from kandle.train import _weighted_residuals as residuals
-from kandle.train._jacobian import BLOCK, Layout, normal_equations
-from kandle.train._kernel_form import Carried, Residuals, iterate_by_kernel
-from kandle.train._levenberg_marquardt import LevenbergMarquardt, Step, System, iterate
-from kandle.train._objective import Objective, Penalized, SumOfSquares
+from kandle.train._first_order import FirstOrder
+from kandle.train._kernel_form import Carried, KernelEquations
+from kandle.train._layout import Layout
+from kandle.train._levenberg_marquardt import LevenbergMarquardt, Normal, NormalEquations, iterate
+from kandle.train._normal_equations import BLOCK, normal_equations
+from kandle.train._objective import Aux, Data, Objective, Term
 from kandle.train._optimizer import Optimizer
-from kandle.train._program import LONGEST, Program, State
-from kandle.train._terms import Data, Term
-from kandle.train._weighted_residuals import arrays_of
+from kandle.train._row_jacobian import normal_equations_by_row
+from kandle.train._training import Curves, Method, Population, State, of_model
+
+_RESTARTS = 3
 
 
 class Memory(NamedTuple):
-    """What an iteration passes on, per model."""
+    """What a method of least squares remembers of its models; all arrays are NumPy's.
+
+    Attributes:
+        damping: λ of the next iteration.
+        converged: whether the iterations of a model have ended.
+        first: the loss before the first iteration; NaN before it.
+        restarts: restarts used.
+        direction: the last step, where iterations use batches of residuals; otherwise empty.
+        iterations, failures: on batches, and those in a row that lowered no loss.
+    """
 
     damping: Float[np.ndarray, " P"]
-    converged: np.ndarray
-    first: Float[np.ndarray, " P"]  # the loss before the first iteration
-    restarts: np.ndarray  # restarts used
-    carried: tuple[Carried, ...]  # of the kernel form
+    converged: Bool[np.ndarray, " P"]
+    first: Float[np.ndarray, " P"]
+    restarts: np.ndarray
+    direction: Float[np.ndarray, "P n"]
+    iterations: np.ndarray
+    failures: np.ndarray
 
 
 @dataclass(frozen=True)
-class LeastSquares:
-    """Trains models by the Levenberg-Marquardt method, one after the other.
+class LeastSquares(Method):
+    """Damped Gauss-Newton iterations on a loss that is a sum of squares.
 
-    Iterations solve the normal equations, or, for many weights, a system of as many unknowns as
-    there are residuals (`kandle.train._kernel_form`). It has the methods of `Program`. A vector of
-    weights is that of `Layout`: scales c are absorbed, and the statistics of normalized networks
-    are frozen at the initialization, on the objective's first inputs, because rows of the Jacobian
-    must not depend on each other.
+    Attributes:
+        layout: how a model is a vector: `State.weights` has them as rows.
+        objective: what is minimized.
+        settings: of the iterations.
+        backend: of the kernels, "dense" where the Jacobian is computed by row.
+        form: which of the three systems is solved.
+        warm_up_backend: of the kernels during the warm-up.
     """
 
     layout: Layout
-    objective: SumOfSquares
+    objective: Objective
     settings: LevenbergMarquardt
     backend: str
-    by_kernel: bool = False
+    form: Literal["normal", "kernel", "by row"]
+    warm_up_backend: str
 
-    first_chunk = 1  # steps until progress is reported: one iteration may take seconds
+    first_chunk: ClassVar[int] = 1  # an iteration may take seconds
 
     @classmethod
     def of(
-        cls, model: KAN, objective: Any, settings: LevenbergMarquardt, backend: str
+        cls, model: Any, objective: Objective, settings: LevenbergMarquardt, backend: str
     ) -> "LeastSquares":
-        """The program for models like this one, or an error if the method does not apply."""
-        if not isinstance(objective, SumOfSquares):
+        """The method for models like this one, or an error if least squares does not apply."""
+        if objective.squares is None:
             raise must(
                 "The objective of 'levenberg-marquardt'",
                 "a sum of squares (functions, tables with numeric targets, PDEs)",
                 type(objective).__name__,
             )
-        layout = Layout.of(frozen(model, None))
-        # The kernel form knows no penalty.
-        by_kernel = settings.uses_kernel(layout.n_weights) and not isinstance(objective, Penalized)
-        if not by_kernel:
-            check_memory(layout.n_weights)
-        return cls(layout, objective, settings, backend, by_kernel)
+        network = objective.network_of(model)
+        by_row = objective.squares == "by row"
+        layout = Layout.of(_prepared(network, None, by_row), len(objective.unknowns(model)))
+        if by_row:
+            _check_by_row(settings)
+            form = "by row"
+        elif settings.uses_kernel(layout.n_weights) and not objective.penalized:  # it knows no penalty
+            form = "kernel"
+        else:
+            form = "normal"
+        if form != "kernel":
+            check_memory(layout.n_trained)
+        jacobian_backend = "dense" if by_row else backend
+        return cls(layout, objective, settings, jacobian_backend, form, backend)
 
-    def model(self, weights: Float[ArrayLike, " n"]) -> KAN:
-        """The model with these weights."""
-        return self.layout.model(jnp.asarray(weights))
+    # --- the methods of every method ------------------------------------------------------------
 
-    def evaluated(self, state: State) -> Float[Array, "P n"]:
-        """The weights of the trained models."""
-        return state.weights
-
-    def start(self, models: Sequence[KAN], data: Data, previous: State | None = None) -> State:
-        """The state before the first iteration.
-
-        If the models were refined from those of a previous state, damping and attention weights
-        carry over, and there is no second warm-up.
-        """
-        x, start = data[self.objective.arrays[0]], self.objective.start(data)
-        if self.by_kernel:
-            terms = self.objective.terms(data, start)
-            check_kernel_memory(min(self.settings.batch, sum(t.y.size for t in terms)))
-        if previous is None:
+    def start(self, models: Sequence[Any], data: Data, before: State | None = None) -> State:
+        count, objective = len(models), self.objective
+        first = of_model(data, 0)
+        aux = objective.start(first)
+        if self.form == "kernel":
+            residual_count = sum(term.y.size for term in objective.terms(first, aux))
+            check_kernel_memory(min(self.settings.batch, residual_count))
+        if before is None:
             models = self._warmed_up(models, data)
-        rows = [self.layout.vector(frozen(model, x)) for model in models]
-        rba = {
-            kind: jnp.broadcast_to(alpha, (len(models), *alpha.shape)).copy()
-            for kind, alpha in start.items()
-        }
-        count = len(models)
+        x = first[objective.arrays[0]]
+        rows = [self._vector(model, x) for model in models]
+
         damping, restarts = np.full(count, self.settings.damping), np.zeros(count, int)
-        if previous is not None:
-            # A training that has been refined is past the region that restarts are for.
-            damping, rba = np.asarray(previous.optimizer.damping), previous.rba
-            restarts += self.settings.restarts
-        carried = (Carried(np.zeros(self.layout.n_weights if self.by_kernel else 0)),) * count
-        memory = Memory(damping, np.zeros(count, bool), np.full(count, np.nan), restarts, carried)
+        rba = {kind: jnp.broadcast_to(a, (count, *a.shape)).copy() for kind, a in aux.items()}
+        if before is not None:
+            # Damping and attention do not depend on the grid. A training that has been refined is
+            # past the region that restarts are for.
+            damping, rba = np.array(before.memory.damping), before.aux
+            restarts += self._restarts
+        on_batches = self.layout.n_weights if self.form == "kernel" else 0
+        memory = Memory(
+            damping=damping,
+            converged=np.zeros(count, bool),
+            first=np.full(count, np.nan),
+            restarts=restarts,
+            direction=np.zeros((count, on_batches)),
+            iterations=np.zeros(count, int),
+            failures=np.zeros(count, int),
+        )
         return State(jnp.asarray(np.stack(rows)), memory, rba)
 
-    def advance(
-        self, state: State, data: Data, steps: int
-    ) -> tuple[State, Float[np.ndarray, "steps P"]]:
-        """The state after `steps` iterations, and the loss before each of them.
-
-        A model that has converged stays as it is.
-        """
-        weights = np.array(state.weights)
-        *parts, carried = state.optimizer
-        damping, converged, first, restarts = (np.array(part) for part in parts)
-        carried = list(carried)
-        rba = {kind: np.array(alpha) for kind, alpha in state.rba.items()}
-        losses = np.empty((steps, len(weights)), weights.dtype)
-        for p in range(len(weights)):
+    def advance(self, state: State, data: Data, steps: int) -> tuple[State, Curves]:
+        count = len(state.weights)
+        vectors, memories, attention = [], [], []
+        losses = np.empty((steps, count), np.asarray(state.weights).dtype)
+        unknowns = np.empty((steps, count, self.layout.n_unknowns), losses.dtype)
+        for p in range(count):
+            vector = np.array(state.weights[p])
+            memory = Memory(*(field[p] for field in state.memory))
+            aux = of_model(state.aux, p)
+            mine = of_model(data, p)
             for i in range(steps):
-                if converged[p] and i > 0:
+                if memory.converged and i > 0:  # the loss is that of the iteration before
                     losses[i, p] = losses[i - 1, p]
-                    continue
-                alpha = {kind: jnp.asarray(a[p]) for kind, a in rba.items()}
-                terms = self.objective.terms(data, alpha)
-                if converged[p]:
-                    losses[i, p] = self._loss(weights[p], arrays_of(terms))
-                    continue
-                if self.by_kernel:
-                    step, found, carried[p] = self._iterate_by_kernel(
-                        weights[p], damping[p], terms, carried[p]
-                    )
                 else:
-                    step, found = self._iterate(weights[p], damping[p], terms)
-                losses[i, p], weights[p], damping[p], converged[p] = step
-                first[p] = losses[i, p] if np.isnan(first[p]) else first[p]
-                if restarts[p] < self.settings.restarts:
-                    after = self._loss(weights[p], arrays_of(terms))
-                    if self.settings.makes_no_progress(first[p], losses[i, p], after):
-                        restarts[p] += 1
-                        weights[p], better = self._restart(weights[p], data)
-                        converged[p] = converged[p] and not better
-                        damping[p] = self.settings.damping if better else damping[p]
-                for kind, updated in self.objective.attention(found, alpha).items():
-                    rba[kind][p] = updated
-        attention = {kind: jnp.asarray(alpha) for kind, alpha in rba.items()}
-        memory = Memory(damping, converged, first, restarts, tuple(carried))
-        return State(jnp.asarray(weights), memory, attention), losses
+                    vector, memory, aux, losses[i, p] = self._iterate(vector, memory, aux, mine)
+                unknowns[i, p] = self.layout.unknowns(vector)
+            vectors.append(vector)
+            memories.append(memory)
+            attention.append(aux)
+        memory = Memory(*(np.stack(field) for field in zip(*memories, strict=True)))
+        aux = {kind: jnp.stack([one[kind] for one in attention]) for kind in state.aux}
+        return State(jnp.asarray(np.stack(vectors)), memory, aux), Curves(losses, unknowns)
 
-    def _warmed_up(self, models: Sequence[KAN], data: Data) -> Sequence[KAN]:
-        options = self.objective, self.settings, self.backend, self.by_kernel
-        return warmed_up(models, data, *options)
+    def models(self, state: State) -> Any:
+        return jax.vmap(self.model)(state.weights)
 
-    def _restart(self, vector: np.ndarray, data: Data) -> tuple[np.ndarray, bool]:
-        """The weights after another warm-up if that lowers the loss, and whether it does."""
-        model = self.model(vector)
-        [warm] = self._warmed_up([model], data)
-        return (vector, False) if warm is model else (self.layout.vector(warm), True)
+    def converged(self, state: State) -> Bool[np.ndarray, " P"]:
+        return np.asarray(state.memory.converged)
 
-    def losses(self, state: State, data: Data) -> Float[Array, " P"]:
-        """The loss of every model on any data, without an update."""
-        arrays = arrays_of(self.objective.terms(data, self.objective.start(data)))
-        return jnp.stack([jnp.asarray(self._loss(row, arrays)) for row in state.weights])
+    # --- models, vectors and the arrays of their residuals --------------------------------------
 
-    @functools.cached_property
-    def _penalty(self) -> Float[np.ndarray, "P P"] | None:
-        """Ω of the objective's penalty θᵀ Ω θ, if it has one."""
-        if not isinstance(self.objective, Penalized):
-            return None
-        return self.objective.penalty_matrix(self.layout.template)
+    def model(self, vector: Float[ArrayLike, " n"]) -> Any:
+        """The model with these weights."""
+        row = jnp.asarray(vector)
+        return self.objective.model_of(self.layout.network(row), self.layout.unknowns(row))
 
-    def _loss(self, vector: ArrayLike, arrays: Any) -> float:
-        loss = float(residuals.total_loss(self, jnp.asarray(vector), arrays))
-        if self._penalty is None:
-            return loss
-        theta = np.asarray(vector, np.float64)[: self.layout.n_weights]
-        return loss + float(theta @ self._penalty @ theta)
+    def _vector(self, model: Any, x: Array) -> Float[np.ndarray, " n"]:
+        network = _prepared(self.objective.network_of(model), x, self.form == "by row")
+        return self.layout.vector(network, self.objective.unknowns(model))
+
+    def arrays(self, data: Data, aux: Aux) -> Any:
+        """What the weighted residuals are made of: terms, or data and attention weights."""
+        if self.form == "by row":
+            return data, aux
+        return self.objective.terms(data, aux)
+
+    # --- one iteration of one model -------------------------------------------------------------
 
     def _iterate(
-        self, vector: np.ndarray, damping: float, terms: tuple[Term, ...]
-    ) -> tuple[Step, list[Any]]:
-        """One iteration by normal equations, and the residuals of each term before it."""
-        arrays, P = arrays_of(terms), self.layout.n_weights
-        full, found = self._completed(vector), []
+        self, vector: np.ndarray, memory: Memory, aux: Aux, data: Data
+    ) -> tuple[np.ndarray, Memory, Aux, float]:
+        """The model, what is remembered of it, its attention weights, and the loss before."""
+        arrays = self.arrays(data, aux)
+        penalty = self.objective.penalty_matrix(self.layout.template, data)
+        loss = functools.partial(self._loss, arrays=arrays, penalty=penalty)
+        if memory.converged:
+            return vector, memory, aux, loss(vector)
 
-        def normal(theta: np.ndarray):
-            loss, gram, gradient, errors = normal_equations(self.layout, full(theta), terms)
-            found.extend(errors)
-            if self._penalty is not None:
-                slope = self._penalty @ theta
-                loss, gram, gradient = (
-                    loss + float(theta @ slope),
-                    gram + self._penalty,
-                    gradient + slope,
-                )
-            return loss, gram, gradient
+        # ---- the step of the system
+        before = vector
+        theta = before[: self.layout.n_trained].astype(np.float64)
+        if self.form == "kernel":
+            system = self._kernel_equations(before, memory, arrays)
+        else:
+            system = self._normal_equations(before, data, aux, penalty)
+        step = iterate(system, theta, float(memory.damping), self.settings)
+        if isinstance(system, KernelEquations):
+            step, carried = system.after(theta, step)
+            memory = memory._replace(**carried._asdict())
+        vector = np.concatenate([step.theta, before[self.layout.n_trained :]]).astype(before.dtype)
+        first = step.loss if np.isnan(memory.first) else memory.first
+        memory = memory._replace(damping=step.damping, converged=step.converged, first=first)
+
+        # ---- a restart where iterations make no progress
+        if memory.restarts < self._restarts:
+            if self.settings.makes_no_progress(first, step.loss, loss(vector)):
+                model = self.model(vector)
+                [warm] = self._warmed_up([model], {k: array[None] for k, array in data.items()})
+                memory = memory._replace(restarts=memory.restarts + 1)
+                if warm is not model:  # it is better
+                    vector = self._vector(warm, data[self.objective.arrays[0]])
+                    memory = memory._replace(damping=self.settings.damping, converged=False)
+
+        # ---- attention weights of the next iteration
+        if aux:
+            # By row the residuals are those after the step: stored runs have been trained so.
+            at = vector if self.form == "by row" else before
+            errors = residuals.errors(self, jnp.asarray(at), arrays)
+            aux = self.objective.attention(errors, aux)
+        return vector, memory, aux, step.loss
+
+    def _loss(
+        self, vector: ArrayLike, arrays: Any, penalty: Float[np.ndarray, "P P"] | None
+    ) -> float:
+        loss = float(residuals.total_loss(self, jnp.asarray(vector), arrays))
+        if penalty is None:
+            return loss
+        theta = np.asarray(vector, np.float64)[: self.layout.n_trained]
+        return loss + float(theta @ penalty @ theta)
+
+    def _normal_equations(
+        self,
+        vector: np.ndarray,
+        data: Data,
+        aux: Aux,
+        penalty: Float[np.ndarray, "P P"] | None,
+    ) -> NormalEquations:
+        """Normal equations, with the Jacobian by layer or by row."""
+        full, arrays = self._completed(vector), self.arrays(data, aux)
+
+        def normal(theta: np.ndarray) -> Normal:
+            if self.form == "by row":
+                return normal_equations_by_row(self, full(theta), data, aux)
+            equations = normal_equations(self.layout, full(theta), arrays)
+            if penalty is None:
+                return equations
+            loss, gram, gradient = equations
+            slope = penalty @ theta
+            return Normal(loss + float(theta @ slope), gram + penalty, gradient + slope)
 
         def loss(theta: np.ndarray) -> float:
-            return self._loss(full(theta), arrays)
+            return self._loss(full(theta), arrays, penalty)
 
         def curvature(theta: np.ndarray, step: np.ndarray) -> np.ndarray:
             along = full(step, constants=0.0)
-            return _double(residuals.curvature(self, full(theta), along, arrays))[:P]
+            bent = residuals.curvature(self, full(theta), along, arrays)
+            return _double(bent)[: self.layout.n_trained]
 
-        theta = vector[:P].astype(np.float64)
-        step = iterate(System(normal, loss, curvature), theta, damping, self.settings)
-        return step._replace(theta=np.concatenate([step.theta, vector[P:]])), found
+        return NormalEquations(normal, loss, curvature, self.settings.gradient_tolerance)
 
-    def _iterate_by_kernel(
-        self, vector: np.ndarray, damping: float, terms: tuple[Term, ...], carried: Carried
-    ) -> tuple[Step, list[Array], Carried]:
-        """One iteration in the kernel form, and the residuals of each term before it."""
-        arrays, P = arrays_of(terms), self.layout.n_weights
-        full, dtype = self._completed(vector), vector.dtype
+    def _kernel_equations(
+        self, vector: np.ndarray, memory: Memory, terms: tuple[Term, ...]
+    ) -> KernelEquations:
+        """The system of J Jᵀ, for the batch of residuals whose turn it is."""
+        full, dtype, n = self._completed(vector), vector.dtype, self.layout.n_trained
 
-        def pull(theta: np.ndarray, z: np.ndarray, batch: tuple[Term, ...]) -> np.ndarray:
+        def values(theta: np.ndarray, batch: Any) -> np.ndarray:
+            return _double(residuals.values(self, full(theta), batch))
+
+        def push(theta: np.ndarray, step: np.ndarray, batch: Any) -> np.ndarray:
+            direction = full(step, constants=0.0)
+            return _double(residuals.push(self, full(theta), direction, batch))
+
+        def pull(theta: np.ndarray, z: np.ndarray, batch: Any) -> np.ndarray:
             cotangent = jnp.asarray(z.astype(dtype))
-            return _double(residuals.pull(self, full(theta), cotangent, arrays_of(batch)))[:P]
+            return _double(residuals.pull(self, full(theta), cotangent, batch))[:n]
 
-        def along(derivative: Callable) -> Callable[..., np.ndarray]:
-            def compute(theta: np.ndarray, step: np.ndarray, batch: tuple[Term, ...]):
-                direction = full(step, constants=0.0)
-                return _double(derivative(self, full(theta), direction, arrays_of(batch)))
+        def second(theta: np.ndarray, step: np.ndarray, batch: Any) -> np.ndarray:
+            direction = full(step, constants=0.0)
+            return _double(residuals.second(self, full(theta), direction, batch))
 
-            return compute
-
-        functions = Residuals(
-            model=lambda theta: self.model(full(theta)),
-            loss=lambda theta: self._loss(full(theta), arrays),
-            values=lambda theta, batch: _double(
-                residuals.values(self, full(theta), arrays_of(batch))
-            ),
-            push=along(residuals.push),
+        return KernelEquations(
+            network=lambda theta: self.layout.network(full(theta)),
+            loss=lambda theta: self._loss(full(theta), terms, None),
+            values=values,
+            push=push,
             pull=pull,
-            second=along(residuals.second),
+            second=second,
+            terms=terms,
+            carried=Carried(memory.direction, int(memory.iterations), int(memory.failures)),
+            settings=self.settings,
         )
-        theta = vector[:P].astype(np.float64)
-        step, carried = iterate_by_kernel(functions, theta, damping, terms, carried, self.settings)
-        found = residuals.errors(self, jnp.asarray(vector), arrays)
-        return step._replace(theta=np.concatenate([step.theta, vector[P:]])), found, carried
 
     def _completed(self, vector: np.ndarray) -> Callable[..., Array]:
-        """From θ to a vector of the models' type, with constants behind θ."""
-        given = vector[self.layout.n_weights :]
+        """From θ to a vector of the models' type, with the constants behind θ, or with a number."""
+        present = vector[self.layout.n_trained :]
 
         def full(theta: np.ndarray, constants: float | None = None) -> Array:
-            rest = given if constants is None else np.full_like(given, constants)
+            rest = present if constants is None else np.full_like(present, constants)
             return jnp.asarray(np.concatenate([theta, rest]).astype(vector.dtype))
 
         return full
+
+    # --- the warm-up ----------------------------------------------------------------------------
+
+    @property
+    def _restarts(self) -> int:
+        """How many restarts a model may have.
+
+        By default none by row: PDEs of that kind trained without, and stored runs rely on it.
+        """
+        if self.settings.restarts is not None:
+            return self.settings.restarts
+        return 0 if self.form == "by row" else _RESTARTS
+
+    def _warmed_up(self, models: Sequence[Any], data: Data) -> Sequence[Any]:
+        """The models after some updates of Adam, or as they were where these do not help."""
+        steps, rate = self.settings.warmup, self.settings.rate_of_warmup(self.form == "kernel")
+        if steps == 0:
+            return models
+        adam = Optimizer("adam", rate, {"name": "cosine_decay", "decay_steps": steps})
+        backend = self.warm_up_backend
+
+        def method(model: Any) -> Method:
+            return FirstOrder.of(model, self.objective, adam, backend)
+
+        population = Population(models, data, self.objective, method)
+        before = population.losses(data)
+        population.advance(steps)
+        better = population.losses(data) < before
+        pairs = zip(models, population.models(), better, strict=True)
+        return [warm if helps else model for model, warm, helps in pairs]
 
 
 def _double(values: Array) -> Float[np.ndarray, " n"]:
     return np.asarray(values, np.float64)
 
 
-def warmed_up(
-    models: Sequence[Any],
-    data: Data,
-    objective: Objective,
-    settings: LevenbergMarquardt,
-    backend: str,
-    by_kernel: bool = False,
-) -> Sequence[Any]:
-    """The models after the warm-up, or as they were where it does not lower the loss."""
-    steps, rate = settings.warmup, settings.rate_of_warmup(by_kernel)
-    if steps == 0:
-        return models
-    cosine = {"name": "cosine_decay", "decay_steps": steps}
-    adam = Program.of(models[0], objective, Optimizer("adam", rate, cosine), backend)
-    state = adam.start(models, data)
-    before = adam.losses(state, data)
-    for done in range(0, steps, LONGEST):
-        state, _ = adam.advance(state, data, min(LONGEST, steps - done))
-    better = np.asarray(adam.losses(state, data) < before)
-    warm = [adam.model(row) for row in np.asarray(adam.evaluated(state))]
-    return [new if b else old for new, old, b in zip(warm, models, better, strict=True)]
+def _prepared(network: KAN, x: Array | None, by_row: bool) -> KAN:
+    """The network for a Jacobian: with statistics, and by row in plain JAX; x = None: any x."""
+    if any(layer.normalized and layer.mean is None for layer in network.layers):
+        network = network.freeze(np.zeros((1, network.widths[0])) if x is None else x)
+    if not by_row:
+        return network
+    return KAN.from_layers([dataclasses.replace(y, backend="dense") for y in network.layers])
 
 
-def frozen(model: KAN, x: Array | None) -> KAN:
-    """The model with statistics, if its layers standardize their basis; x = None: any."""
-    if not any(layer.normalized and layer.mean is None for layer in model.layers):
-        return model
-    return model.freeze(np.zeros((1, model.widths[0])) if x is None else x)
+# ---- limits --------------------------------------------------------------------------------------
+
+
+def _check_by_row(settings: LevenbergMarquardt) -> None:
+    """Refuse settings of the kernel form where the Jacobian is computed by row."""
+    default = LevenbergMarquardt()
+    for name in ("form", "batch", "momentum"):
+        value = getattr(settings, name)
+        if value != getattr(default, name) and (name, value) != ("form", "normal"):
+            raise UserError(
+                f"'{name}' = {value!r} of LevenbergMarquardt does not apply to this PDE: the "
+                "Jacobian of transforms, coefficients, pairs of points, resampled points and mixed "
+                "or higher derivatives is computed row by row, which has the normal form alone. "
+                f"Leave {name!r} out."
+            )
 
 
 def check_memory(n_weights: int, available: float | None = None) -> None:

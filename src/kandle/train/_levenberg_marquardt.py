@@ -1,9 +1,19 @@
-"""The Levenberg-Marquardt method with geodesic acceleration, for any system of squares."""
+"""The Levenberg-Marquardt method with geodesic acceleration, for any system of squares.
+
+There are three systems, which differ in how they solve the linearized problem for one damping, and
+one way to accept a step (`descend`):
+
+    normal equations  by layer          `_normal_equations`: networks, and plain PDEs
+    the kernel J Jᵀ                     `_kernel_form`: the same, with more weights than residuals
+    normal equations  by row            `_row_jacobian`: every other PDE, by automatic differentiation
+
+`LeastSquares` chooses the system and trains by it.
+"""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from jaxtyping import Float
@@ -51,7 +61,8 @@ class LevenbergMarquardt:
             interpolate, and how well they do between the points depends on where they begin.
         restarts: how often the warm-up may be repeated where the iterations make no progress: an
             iteration lowers the loss by less than 5 % although it is above a tenth of the first.
-            The result is used if its loss is lower.
+            The result is used if its loss is lower. None is 3, and 0 for PDEs whose Jacobian is
+            computed by automatic differentiation.
         acceleration: whether to use geodesic acceleration.
         balance: weight of the mean square over a PDE's conditions, relative to its equation's.
         gradient_tolerance: stop when the largest |Jᵀρ| over √(D · loss) is below this.
@@ -69,7 +80,7 @@ class LevenbergMarquardt:
     grow: float = 3.0
     warmup: int = 300
     warmup_rate: float | None = None
-    restarts: int = 3
+    restarts: int | None = None
     acceleration: bool = True
     balance: float = 100.0
     gradient_tolerance: float = 1e-12
@@ -99,6 +110,8 @@ class LevenbergMarquardt:
             raise must("'warmup_rate' of LevenbergMarquardt", "a number above 0, or None", rate)
         for name, least in (("warmup", 0), ("restarts", 0), ("batch", 1)):
             value = getattr(self, name)
+            if name == "restarts" and value is None:
+                continue
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 requirement = f"an integer of at least {least}"
                 raise must(f"'{name}' of LevenbergMarquardt", requirement, value)
@@ -122,20 +135,6 @@ class LevenbergMarquardt:
         return self.form == "kernel" or (self.form == "auto" and n_weights > _MOST_WEIGHTS)
 
 
-class System(NamedTuple):
-    """What the method reads of a problem: all functions of θ.
-
-    Attributes:
-        normal: θ -> (‖ρ‖², JᵀJ, Jᵀρ).
-        loss: θ -> ‖ρ‖².
-        curvature: (θ, δ) -> Jᵀ ∂²ρ/∂δ².
-    """
-
-    normal: Callable[[Vector], tuple[float, Float[np.ndarray, "P P"], Vector]]
-    loss: Callable[[Vector], float]
-    curvature: Callable[[Vector, Vector], Vector]
-
-
 class Solution(NamedTuple):
     """The solution of the linearized problem for one damping.
 
@@ -150,6 +149,31 @@ class Solution(NamedTuple):
     bend: Callable[[], Vector]
 
 
+class Linearized(NamedTuple):
+    """A system around one θ.
+
+    Attributes:
+        loss: ‖ρ‖² there.
+        solve: from a damping λ to its solution, or to None if its matrix has no factorization. It
+            is None as a whole where no step can lower the loss.
+    """
+
+    loss: float
+    solve: Callable[[float], Solution | None] | None
+
+
+class System(Protocol):
+    """A loss ‖ρ(θ)‖² that can be linearized."""
+
+    def loss(self, theta: Vector) -> float:
+        """‖ρ‖²."""
+        ...
+
+    def linearize(self, theta: Vector) -> Linearized | None:
+        """The system around θ, or None if it is not finite there."""
+        ...
+
+
 class Step(NamedTuple):
     """The outcome of one iteration: the loss before it, θ and λ after it, and whether to stop."""
 
@@ -161,36 +185,74 @@ class Step(NamedTuple):
 
 def iterate(system: System, theta: Vector, damping: float, settings: LevenbergMarquardt) -> Step:
     """One iteration; θ is unchanged if no damping gives a lower loss."""
-    from scipy.linalg import cho_solve
-
     # A diverged network overflows here, which is a result and no reason to warn.
     with np.errstate(over="ignore", invalid="ignore"):
-        loss, gram, gradient = system.normal(theta)
-    finite = math.isfinite(loss) and np.isfinite(gradient).all() and np.isfinite(gram).all()
-    if not finite:
+        linearized = system.linearize(theta)
+    if linearized is None:
         return Step(math.nan, theta, damping, True)
-    diagonal = np.diagonal(gram).copy()
-    mean = diagonal.mean()
-    if loss == 0 or mean == 0:
+    loss, solve = linearized
+    if solve is None:
         return Step(loss, theta, damping, True)
-    scale = np.sqrt(np.maximum(diagonal, _FLOOR * mean) * mean)
-    if np.max(np.abs(gradient) / np.sqrt(scale * loss)) < settings.gradient_tolerance:
-        return Step(loss, theta, damping, True)
-
-    def solve(tried: float) -> Solution | None:
-        factor = factorized(gram, tried * scale)
-        if factor is None:
-            return None
-        step = -cho_solve(factor, gradient, check_finite=False)
-        # From (JᵀJ + λD) δ = -Jᵀρ: what the quadratic model says the loss falls by.
-        predicted = float(tried * step @ (scale * step) - gradient @ step)
-
-        def bend() -> Vector:
-            return -cho_solve(factor, system.curvature(theta, step), check_finite=False)
-
-        return Solution(step, predicted, bend)
-
     return descend(solve, system.loss, theta, loss, damping, settings)
+
+
+class Normal(NamedTuple):
+    """The normal equations of a system around one θ: ‖ρ‖², JᵀJ and Jᵀρ, in float64."""
+
+    loss: float
+    gram: Float[np.ndarray, "P P"]
+    gradient: Vector
+
+
+class NormalEquations:
+    """A system that is solved by its normal equations (JᵀJ + λD) δ = -Jᵀρ.
+
+    Args:
+        normal: θ -> the normal equations.
+        loss: θ -> ‖ρ‖².
+        curvature: (θ, δ) -> Jᵀ ∂²ρ/∂δ².
+        gradient_tolerance: no step is tried where the scaled gradient is below this.
+    """
+
+    def __init__(
+        self,
+        normal: Callable[[Vector], Normal],
+        loss: Callable[[Vector], float],
+        curvature: Callable[[Vector, Vector], Vector],
+        gradient_tolerance: float = 1e-12,
+    ):
+        self._normal, self.loss, self._curvature = normal, loss, curvature
+        self._tolerance = gradient_tolerance
+
+    def linearize(self, theta: Vector) -> Linearized | None:
+        from scipy.linalg import cho_solve
+
+        loss, gram, gradient = self._normal(theta)
+        finite = math.isfinite(loss) and np.isfinite(gradient).all() and np.isfinite(gram).all()
+        if not finite:
+            return None
+        diagonal = np.diagonal(gram).copy()
+        mean = diagonal.mean()
+        if loss == 0 or mean == 0:
+            return Linearized(loss, None)
+        scale = np.sqrt(np.maximum(diagonal, _FLOOR * mean) * mean)
+        if np.max(np.abs(gradient) / np.sqrt(scale * loss)) < self._tolerance:
+            return Linearized(loss, None)
+
+        def solve(damping: float) -> Solution | None:
+            factor = factorized(gram, damping * scale)
+            if factor is None:
+                return None
+            step = -cho_solve(factor, gradient, check_finite=False)
+            # From (JᵀJ + λD) δ = -Jᵀρ: what the quadratic model says the loss falls by.
+            predicted = float(damping * step @ (scale * step) - gradient @ step)
+
+            def bend() -> Vector:
+                return -cho_solve(factor, self._curvature(theta, step), check_finite=False)
+
+            return Solution(step, predicted, bend)
+
+        return Linearized(loss, solve)
 
 
 def factorized(

@@ -1,9 +1,12 @@
 """What a training minimizes: a function from a model and data to a loss."""
 
-from collections.abc import Sequence
+import abc
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -11,118 +14,169 @@ from jaxtyping import Array, Float
 
 from kandle import kernels
 from kandle.nn import KAN
-from kandle.problems import Problem
-from kandle.train._rba import Variant
-from kandle.train._solve import Solve
+from kandle.ntk._tangents import Directions
 from kandle.train._squared_error import fused_squared_error
-from kandle.train._terms import Data, Term, Weights
+
+# Arrays by name. A population holds them with an axis of models in front, an objective sees those
+# of one model.
+Data = dict[str, Array]
+Aux = dict[str, Array]
 
 
-class Objective(Protocol):
-    """The loss of a model on data: a hashable object, equal to others that compile the same.
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["x", "y", "weight"],
+    meta_fields=["residual", "directions"],
+)
+@dataclass(frozen=True)
+class Term:
+    """One part Σ_nq w_nq (q(x_n) - y_nq)² of a loss that is a sum of weighted squares.
 
-    All data are arguments, so that one compiled program serves every problem of a kind.
+    The quantities q are the network's outputs, or a residual of its derivatives.
+
+    Attributes:
+        x: points, (N, n_in).
+        y: target values, (N, Q).
+        weight: weights of the squares, (N, Q).
+        residual: (points, derivatives) -> (N,) or (N, Q), or None for the outputs themselves.
+        directions: the derivatives that the residual reads.
     """
 
+    x: Float[Array, "N n_in"]
+    y: Float[Array, "N Q"]
+    weight: Float[Array, "N Q"]
+    residual: Callable[[Any, Any], Any] | None = None
+    directions: Directions = Directions()
+
+
+class Objective(abc.ABC):
+    """The loss of a model on data: a hashable object, equal to others that compile the same.
+
+    All data are arguments, so that one compiled program serves every problem of a kind. An
+    objective of your own has `arrays` and `loss`; everything else has a default.
+
+    Attributes:
+        squares: how least squares obtains the Jacobian of the residuals: "by layer" from `terms`,
+            or "by row" by automatic differentiation of the `residuals` of `groups`, as `Solve` has
+            them. None where the loss is no sum of squares.
+        penalized: whether the loss has a `penalty_matrix`.
+    """
+
+    squares: ClassVar[Literal["by layer", "by row"] | None] = None
+    penalized: ClassVar[bool] = False
+
     @property
+    @abc.abstractmethod
     def arrays(self) -> tuple[str, ...]:
-        """Names of the problem's arrays that the loss reads, the network's inputs first."""
-        ...
+        """Names of the arrays that the loss reads, the network's inputs first."""
 
-    def start(self, data: Data) -> Weights:
-        """The attention weights before the first step, by kind; {} without attention."""
-        ...
-
+    @abc.abstractmethod
     def loss(
-        self, model: KAN, data: Data, weights: Weights, backend: str
-    ) -> tuple[Float[Array, ""], Weights]:
-        """The loss, and the attention weights of the next step."""
-        ...
+        self, model: Any, data: Data, aux: Aux, backend: str
+    ) -> tuple[Float[Array, ""], Aux]:
+        """The loss, and what the objective remembers for the next update.
 
+        Args:
+            model: the model.
+            data: its data.
+            aux: what the objective remembers, such as the attention weights of points.
+            backend: of the kernels, for sums over points (`kernels.total`).
+        """
 
-@runtime_checkable
-class SumOfSquares(Objective, Protocol):
-    """An objective that is a sum of weighted squares, as least-squares optimizers require."""
-
-    def terms(self, data: Data, weights: Weights) -> tuple[Term, ...]:
-        """The parts of the loss; the attention weights are constants of the step."""
-        ...
-
-    def attention(self, residuals: Sequence[Array], weights: Weights) -> Weights:
-        """The attention weights of the next step, from the residuals of each term."""
-        ...
-
-
-@runtime_checkable
-class Penalized(SumOfSquares, Protocol):
-    """A sum of squares with a quadratic penalty on weights, for least-squares optimizers."""
-
-    def penalty_matrix(self, model: KAN) -> Float[np.ndarray, "P P"]:
-        """Ω of the penalty θᵀ Ω θ, with θ in the order of `Layout`."""
-        ...
-
-
-class _WithoutAttention:
-    """An objective whose points are never reweighted."""
-
-    def start(self, data: Data) -> Weights:
+    def start(self, data: Data) -> Aux:
+        """What the objective remembers before the first update."""
         return {}
 
-    def attention(self, residuals: Sequence[Array], weights: Weights) -> Weights:
-        return weights
+    def measure(self, model: Any, data: Data, backend: str) -> Float[Array, " k"]:
+        """Measures of a model on other data, such as held-out rows; the lowest first one is best."""
+        return self.loss(model, data, self.start(data), backend)[0][None]
+
+    def explain_nan(self, model: Any, data: Data) -> None:
+        """Raise an error if a formula of this objective is the reason for a NaN at the start."""
+
+    # --- what trains beside the network's weights -----------------------------------------------
+
+    def model_of(self, network: KAN, unknowns: Float[Array, " k"] | None = None) -> Any:
+        """What is trained: the network, or the network together with other unknowns.
+
+        Without `unknowns` these begin where the objective wants them to.
+        """
+        return network
+
+    def network_of(self, model: Any) -> KAN:
+        """The network of a model."""
+        return model
+
+    def unknowns(self, model: Any) -> Float[Array, " k"]:
+        """The other unknowns of a model, which are recorded after every update."""
+        return np.zeros(0)  # pyright: ignore[reportReturnType]
+
+    # --- as a sum of squares --------------------------------------------------------------------
+
+    def terms(self, data: Data, aux: Aux) -> tuple[Term, ...]:
+        """The parts of the loss, where `squares` is "by layer"; `aux` are constants of the step."""
+        raise NotImplementedError
+
+    def attention(self, residuals: Sequence[Array], aux: Aux) -> Aux:
+        """What the objective remembers for the next update, from the residuals of each part."""
+        return aux
+
+    def penalty_matrix(self, model: KAN, data: Data) -> Float[np.ndarray, "P P"] | None:
+        """Ω of a penalty θᵀ Ω θ in the loss, with θ in the order of `Layout`, if `penalized`."""
+        return None
 
 
 @dataclass(frozen=True)
-class Fit(_WithoutAttention):
+class Fit(Objective):
     """The mean squared error between model and samples, 1/N Σ_n |u(x_n) - y_n|²."""
+
+    squares = "by layer"
 
     @property
     def arrays(self) -> tuple[str, ...]:
         return ("x", "y")
 
-    def loss(
-        self, model: KAN, data: Data, weights: Weights, backend: str
-    ) -> tuple[Float[Array, ""], Weights]:
+    def loss(self, model: KAN, data: Data, aux: Aux, backend: str) -> tuple[Float[Array, ""], Aux]:
         x, y = data["x"], data["y"]
         fused = fused_squared_error(model, x, y, jnp.full(len(y), 1 / y.size, y.dtype))
         if fused is not None:
-            return fused, weights
+            return fused, aux
         error = jnp.ravel(model(x) - y)
-        return kernels.total(error * error, backend) / error.size, weights
+        return kernels.total(error * error, backend) / error.size, aux
 
-    def terms(self, data: Data, weights: Weights) -> tuple[Term, ...]:
+    def terms(self, data: Data, aux: Aux) -> tuple[Term, ...]:
         y = data["y"]
         return (Term(data["x"], y, jnp.full_like(y, 1 / y.size)),)
 
 
 @dataclass(frozen=True)
-class FitRows(_WithoutAttention):
+class FitRows(Objective):
     """The weighted squared error, Σ_n w_n |u(x_n) - y_n|².
 
     Padding with rows of weight zero lets one compiled program serve any number of samples.
     """
 
+    squares = "by layer"
+
     @property
     def arrays(self) -> tuple[str, ...]:
         return ("x", "y", "weight")
 
-    def loss(
-        self, model: KAN, data: Data, weights: Weights, backend: str
-    ) -> tuple[Float[Array, ""], Weights]:
-        x, y, weight = (data[name] for name in self.arrays)
+    def loss(self, model: KAN, data: Data, aux: Aux, backend: str) -> tuple[Float[Array, ""], Aux]:
+        x, y, weight = data["x"], data["y"], data["weight"]
         fused = fused_squared_error(model, x, y, weight)
         if fused is not None:
-            return fused, weights
+            return fused, aux
         error = model(x) - y
-        return kernels.total(jnp.ravel(weight[:, None] * error * error), backend), weights
+        return kernels.total(jnp.ravel(weight[:, None] * error * error), backend), aux
 
-    def terms(self, data: Data, weights: Weights) -> tuple[Term, ...]:
-        x, y, weight = (data[name] for name in self.arrays)
+    def terms(self, data: Data, aux: Aux) -> tuple[Term, ...]:
+        x, y, weight = data["x"], data["y"], data["weight"]
         return (Term(x, y, jnp.broadcast_to(weight[:, None], y.shape)),)
 
 
 @dataclass(frozen=True)
-class Classify(_WithoutAttention):
+class Classify(Objective):
     """The weighted cross-entropy, Σ_n w_n (log Σ_j exp u_j(x_n) - Σ_j y_nj u_j(x_n)).
 
     `y` is one-hot, (N, classes): the probability of class j is softmax_j u(x).
@@ -132,18 +186,9 @@ class Classify(_WithoutAttention):
     def arrays(self) -> tuple[str, ...]:
         return ("x", "y", "weight")
 
-    def loss(
-        self, model: KAN, data: Data, weights: Weights, backend: str
-    ) -> tuple[Float[Array, ""], Weights]:
+    def loss(self, model: KAN, data: Data, aux: Aux, backend: str) -> tuple[Float[Array, ""], Aux]:
         u = model(data["x"])
         u = u - lax.stop_gradient(jnp.max(u, axis=-1, keepdims=True))
         log_sum = jnp.log(kernels.total(jnp.exp(u), backend))  # (N,)
         chosen = kernels.total(data["y"] * u, backend)
-        return kernels.total(data["weight"] * (log_sum - chosen), backend), weights
-
-
-def objective(problem: Problem, rba: Variant, balance: float = 1.0) -> Fit | Solve:
-    """The objective of a problem; only PDEs use `rba` and `balance`."""
-    if problem.kind == "function":
-        return Fit()
-    return Solve.of(problem, rba, balance)
+        return kernels.total(data["weight"] * (log_sum - chosen), backend), aux

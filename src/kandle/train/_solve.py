@@ -1,8 +1,8 @@
 """The objective of a PDE: mean squares of its residual and of its conditions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import jax
@@ -14,11 +14,13 @@ from kandle._errors import UserError
 from kandle.nn import KAN, Derivatives, Transform, field_derivatives
 from kandle.ntk._tangents import Directions
 from kandle.problems import PDE, Coefficient, Group, Named
+from kandle.train._objective import Aux, Data, Objective, Term
 from kandle.train._rba import ETA, GAMMA, Variant, attend, share
-from kandle.train._terms import Data, Term, Weights
+
+if TYPE_CHECKING:
+    from kandle.train._training import Population
 
 COLLOCATION = "collocation"
-TRAJECTORY = "trajectory"
 
 # Values beyond which a residual may overflow: then it is the training that diverged.
 _MODERATE = 1e6
@@ -53,20 +55,8 @@ def groups_of(problem: Any) -> tuple[Group, ...]:
     )
 
 
-def network_of(model: Any) -> KAN:
-    """The network of a trained model, without coefficients."""
-    return model.network if isinstance(model, WithCoefficients) else model
-
-
-def with_network(model: Any, network: KAN) -> Any:
-    """A trained model with another network and the same coefficients."""
-    return (
-        WithCoefficients(network, model.theta) if isinstance(model, WithCoefficients) else network
-    )
-
-
 @dataclass(frozen=True)
-class Solve:
+class Solve(Objective):
     """The weighted mean squared residuals of a PDE and of its conditions (Eq. C12).
 
         L = Σ_g w_g / N_g Σ_i |α_gi r_gi|²
@@ -115,6 +105,20 @@ class Solve:
 
     # --- models with coefficients ---------------------------------------------------------------
 
+    def model_of(self, network: KAN, unknowns: Float[Any, " n"] | None = None) -> Any:
+        if not self.coefficients:
+            return network
+        if unknowns is None:
+            unknowns = [coefficient.theta for _, coefficient in self.coefficients]
+        return WithCoefficients(network, jnp.asarray(unknowns, network.dtype))
+
+    def network_of(self, model: Any) -> KAN:
+        return model.network if isinstance(model, WithCoefficients) else model
+
+    def unknowns(self, model: Any) -> Float[Array, " n"]:
+        """The unconstrained numbers θ of the coefficients."""
+        return model.theta if self.coefficients else jnp.zeros(0)
+
     def values_of(self, theta: Float[Any, "... n"]) -> dict[str, Any]:
         """The coefficients by name from their unconstrained numbers θ."""
         return {name: c.value(theta[..., i]) for i, (name, c) in enumerate(self.coefficients)}
@@ -155,40 +159,27 @@ class Solve:
 
     # --- the loss -------------------------------------------------------------------------------
 
-    def start(self, data: Data) -> Weights:
-        from kandle.train._program import LONGEST
-
-        state = {}
+    def start(self, data: Data) -> Aux:
+        """The attention weights of every group: ones, or none without attention."""
+        if self.rba == "off":
+            return {}
         dtype = data[COLLOCATION].dtype
-        if self.resampled:
-            state[COLLOCATION] = data[COLLOCATION]
-        if self.coefficients:
-            state[TRAJECTORY] = jnp.zeros((LONGEST, len(self.coefficients)), dtype)
-        if self.rba != "off":
-            for group in self.groups:
-                arrays = dict(group.arrays)
-                rows = len(data[arrays.get("values", COLLOCATION)])
-                state[group.name] = jnp.ones(rows * group.columns, dtype)
-        return state
+        aux = {}
+        for group in self.groups:
+            arrays = dict(group.arrays)
+            rows = len(data[arrays.get("values", COLLOCATION)])
+            aux[group.name] = jnp.ones(rows * group.columns, dtype)
+        return aux
 
-    def loss(
-        self, model: Any, data: Data, weights: Weights, backend: str
-    ) -> tuple[Float[Array, ""], Weights]:
-        data = self.current(data, weights)
-        total, updated = jnp.zeros((), model.dtype), dict(weights)
+    def loss(self, model: Any, data: Data, aux: Aux, backend: str) -> tuple[Float[Array, ""], Aux]:
+        total, updated = jnp.zeros((), model.dtype), dict(aux)
         for group in self.groups:
             r = self.residual(group, model, data)
-            part, alpha = attend(r, weights.get(group.name), self.rba, backend)
+            part, alpha = attend(r, aux.get(group.name), self.rba, backend)
             total = total + (part if group.weight == 1.0 else group.weight * part)
             if alpha is not None:
                 updated[group.name] = alpha
         return total, updated
-
-    def current(self, data: Data, weights: Weights) -> Data:
-        """The data with the collocation points that a model has at present."""
-        if COLLOCATION not in weights:
-            return data
-        return {**data, COLLOCATION: weights[COLLOCATION]}
 
     # --- as a sum of squares --------------------------------------------------------------------
 
@@ -202,9 +193,12 @@ class Solve:
         )
         return pointwise and not (self.transform or self.coefficients or self.resampled)
 
-    def terms(self, data: Data, weights: Weights) -> tuple[Term, ...]:
-        """The parts of the loss, if it is `plain`; the attention weights are constants."""
-        return tuple(self._term(group, data, weights.get(group.name)) for group in self.groups)
+    @property
+    def squares(self) -> Literal["by layer", "by row"]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return "by layer" if self.plain else "by row"
+
+    def terms(self, data: Data, aux: Aux) -> tuple[Term, ...]:
+        return tuple(self._term(group, data, aux.get(group.name)) for group in self.groups)
 
     def _term(self, group: Group, data: Data, alpha: Array | None) -> Term:
         arrays = dict(group.arrays)
@@ -219,19 +213,18 @@ class Solve:
         second = tuple(i[0] for i in group.reads if len(i) == 2)
         return Term(x, y, weight, Named(group.operator, self.inputs), Directions(first, second))
 
-    def attention(self, residuals: Sequence[Array], weights: Weights) -> Weights:
-        """The attention weights of the next step, from the residuals of each group."""
+    def attention(self, residuals: Sequence[Array], aux: Aux) -> Aux:
         return {
-            group.name: GAMMA * weights[group.name] + ETA * share(jnp.ravel(r), "dense")
+            group.name: GAMMA * aux[group.name] + ETA * share(jnp.ravel(r), "dense")
             for group, r in zip(self.groups, residuals, strict=True)
-            if group.name in weights
+            if group.name in aux
         }
 
     # --- during training ------------------------------------------------------------------------
 
     def explain_nan(self, model: Any, data: Data) -> None:
         """Raise an error if a formula is not finite although its arguments are moderate."""
-        network, _ = self._parts(model)
+        network = self.network_of(model)
         for group in self.groups:
             points = data[dict(group.arrays)["points"]]
             d = self.derivatives(group, model, points)
@@ -262,37 +255,56 @@ def _check_finite(values: Array, what: str, of: str, arguments: Any, points: Arr
             )
 
 
-def trainable(objective: Any, network: KAN) -> Any:
-    """What a training updates: the network, with the coefficients of a PDE that has some."""
-    if not isinstance(objective, Solve) or not objective.coefficients:
-        return network
-    theta = [coefficient.theta for _, coefficient in objective.coefficients]
-    return WithCoefficients(network, jnp.asarray(theta, network.dtype))
+class Resampled:
+    """The data of a PDE whose collocation points move to where a model's residual is large.
 
+    Every model has points of its own. After every `problem.resample.every` updates on a grid it
+    draws them again from the problem's candidates, and the attention weight of each point becomes
+    the mean of those before.
 
-def resampled(
-    problem: PDE,
-    objective: Solve,
-    step: int,
-    state: Weights,
-    residual_at: Callable[[Float[np.ndarray, "M n_in"]], Float[np.ndarray, "P M q"]],
-) -> Weights:
-    """The state of all models with collocation points drawn where their residuals are large.
-
-    The attention weight of every point becomes the mean of those before.
+    Args:
+        problem: the PDE, with a rule in `problem.resample`.
+        objective: its objective.
+        data: its arrays, as the models share them before the first update.
     """
-    assert problem.resample is not None
-    n = state[COLLOCATION].shape[1]
-    pool = problem.candidates(step)
-    sizes = np.abs(residual_at(pool)).max(axis=-1)  # (P, M)
-    key = f"{problem.name}/resample/{step}"
-    # A model that has diverged keeps its points.
-    finite = np.isfinite(sizes).all(axis=1)
-    points = np.asarray(state[COLLOCATION]).copy()
-    for p in np.flatnonzero(finite):
-        points[p] = pool[problem.resample.choose(key, sizes[p], n)]
-    new = {**state, COLLOCATION: jnp.asarray(points, state[COLLOCATION].dtype)}
-    if "pde" in state:
-        mean = jnp.mean(state["pde"], axis=1, keepdims=True)
-        new["pde"] = jnp.broadcast_to(mean, state["pde"].shape).copy()
-    return new
+
+    def __init__(self, problem: PDE, objective: Solve, data: Data):
+        self._problem, self._objective = problem, objective
+        self._data, self._first = data, data[COLLOCATION][0]
+
+    @property
+    def inputs(self) -> Float[Array, "N n_in"]:
+        return self._first
+
+    def batches(self, populations: Sequence["Population"]) -> Iterator[tuple[Data, float]]:
+        rule = self._problem.resample
+        assert rule is not None
+        [population] = populations  # the points of one are not those of another
+        while True:
+            yield self._data, rule.every
+            self._data = {**self._data, COLLOCATION: self._drawn(population)}
+            aux = population.state.aux
+            if "pde" in aux:
+                mean = jnp.mean(aux["pde"], axis=1, keepdims=True)
+                aux = {**aux, "pde": jnp.broadcast_to(mean, aux["pde"].shape).copy()}
+                population.state = population.state._replace(aux=aux)
+
+    def _drawn(self, population: "Population") -> Float[Array, "P N n_in"]:
+        rule, step = self._problem.resample, population.steps
+        assert rule is not None
+        before = self._data[COLLOCATION]
+        pool = self._problem.candidates(step)
+        candidates = {COLLOCATION: jnp.asarray(pool, before.dtype)[None]}
+        residuals = np.asarray(population.each(_equation, candidates))  # (P, M, q)
+        sizes = np.abs(residuals).max(axis=-1)
+        points = np.array(np.broadcast_to(before, (len(population), *before.shape[1:])))
+        # A model that has diverged keeps its points.
+        for p in np.flatnonzero(np.isfinite(sizes).all(axis=1)):
+            key = f"{self._problem.name}/resample/{step}"
+            points[p] = pool[rule.choose(key, sizes[p], points.shape[1])]
+        return jnp.asarray(points, before.dtype)
+
+
+def _equation(objective: Solve, model: Any, data: Data, backend: str) -> Float[Array, "M q"]:
+    """The residual of the equation at any points."""
+    return objective.residual(objective.groups[0], model, data).reshape(len(data[COLLOCATION]), -1)

@@ -1,92 +1,93 @@
-"""The weighted residuals of a program's models, and their derivatives by automatic differentiation.
+"""The weighted residuals ρ of a model, and their derivatives along directions.
 
-A program has `model(vector)` and an `objective` that is a sum of squares. Only the first weights of
-a vector are trained; constants follow them.
+All functions take the method that trains, as a static argument, a vector of its `Layout`, and the
+arrays that its objective's residuals are made of (`LeastSquares.arrays`). Only the first entries of
+a vector are trained; constants follow them, and callers leave these directions out.
 """
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from kandle.train._jacobian import quantities
-from kandle.train._objective import SumOfSquares
-from kandle.train._terms import Term
+from kandle.train._normal_equations import quantities
+
+if TYPE_CHECKING:
+    from kandle.train._least_squares import LeastSquares
 
 # The step along δ for second differences of the residuals, relative to δ.
 _DIFFERENCE = 0.1
 
 
-def arrays_of(terms: Sequence[Term]) -> tuple[tuple[Array, ...], ...]:
-    """The arrays of the terms, which are arguments of compiled programs."""
-    return tuple(tuple(term[:3]) for term in terms)
+def weighted_residuals(method: "LeastSquares", vector: Array, arrays: Any) -> list[Array]:
+    """ρ as one vector per part of the loss, or in one vector where it is computed row by row."""
+    if method.objective.squares == "by layer":
+        network = method.layout.network(vector)
+        return [
+            jnp.ravel(jnp.sqrt(term.weight) * (quantities(network, term) - term.y))
+            for term in arrays
+        ]
+    data, aux = arrays
+    residuals = method.objective.residuals(method.model(vector), data)
+    parts = []
+    for group in method.objective.groups:
+        r = residuals[group.name]
+        parts.append(np.sqrt(group.weight / r.size) * aux.get(group.name, 1.0) * r)
+    return [jnp.concatenate(parts)]
 
 
-def weighted_residuals(program: Any, vector: Array, arrays: Any) -> list[Array]:
-    """√w (q(x) - y), one vector per term; the program has a model and an objective."""
-    model, statics = program.model(vector), _statics(program.objective)
-    return [
-        jnp.ravel(jnp.sqrt(weight) * (quantities(model, x, *static) - y))
-        for (x, y, weight), static in zip(arrays, statics, strict=True)
-    ]
+_jitted = functools.partial(jax.jit, static_argnums=0)
 
 
-def _statics(objective: SumOfSquares) -> list[tuple[Any, Any]]:
-    """Residual and directions of each term, which do not depend on the data."""
-    empty = {name: jnp.zeros((1, 1)) for name in objective.arrays}
-    if "weight" in empty:
-        empty["weight"] = jnp.zeros(1)
-    return [(term.residual, term.directions) for term in objective.terms(empty, {})]
+@_jitted
+def total_loss(method: "LeastSquares", vector: Array, arrays: Any) -> Float[Array, ""]:
+    """‖ρ‖²."""
+    parts = [jnp.vdot(r, r) for r in weighted_residuals(method, vector, arrays)]
+    return functools.reduce(jnp.add, parts)
 
 
-jitted = functools.partial(jax.jit, static_argnums=0)
+@_jitted
+def values(method: "LeastSquares", vector: Array, arrays: Any) -> Float[Array, " B"]:
+    """ρ."""
+    return jnp.concatenate(weighted_residuals(method, vector, arrays))
 
 
-@jitted
-def total_loss(program: Any, vector: Array, arrays: Any) -> Float[Array, ""]:
-    return sum(jnp.vdot(r, r) for r in weighted_residuals(program, vector, arrays))  # pyright: ignore
+@_jitted
+def errors(method: "LeastSquares", vector: Array, arrays: Any) -> list[Array]:
+    """The residuals of each part, without weights."""
+    if method.objective.squares == "by layer":
+        network = method.layout.network(vector)
+        return [quantities(network, term) - term.y for term in arrays]
+    data, _ = arrays
+    residuals = method.objective.residuals(method.model(vector), data)
+    return [residuals[group.name] for group in method.objective.groups]
 
 
-@jitted
-def values(program: Any, vector: Array, arrays: Any) -> Float[Array, " B"]:
-    """ρ of all terms."""
-    return jnp.concatenate(weighted_residuals(program, vector, arrays))
-
-
-@jitted
-def errors(program: Any, vector: Array, arrays: Any) -> list[Array]:
-    """q(x) - y of each term, unweighted."""
-    arrays = [(x, y, jnp.ones_like(y)) for x, y, _ in arrays]
-    found = weighted_residuals(program, vector, arrays)
-    return [r.reshape(y.shape) for r, (_, y, _) in zip(found, arrays, strict=True)]
-
-
-@jitted
-def push(program: Any, vector: Array, step: Array, arrays: Any) -> Float[Array, " B"]:
+@_jitted
+def push(method: "LeastSquares", vector: Array, step: Array, arrays: Any) -> Float[Array, " B"]:
     """J δ."""
-    return jax.jvp(lambda v: values(program, v, arrays), (vector,), (step,))[1]
+    return jax.jvp(lambda v: values(method, v, arrays), (vector,), (step,))[1]
 
 
-@jitted
-def pull(program: Any, vector: Array, z: Array, arrays: Any) -> Array:
+@_jitted
+def pull(method: "LeastSquares", vector: Array, z: Array, arrays: Any) -> Array:
     """Jᵀ z, by constants as well."""
-    (pulled,) = jax.vjp(lambda v: values(program, v, arrays), vector)[1](z)
+    (pulled,) = jax.vjp(lambda v: values(method, v, arrays), vector)[1](z)
     return pulled
 
 
-@jitted
-def second(program: Any, vector: Array, step: Array, arrays: Any) -> Float[Array, " B"]:
+@_jitted
+def second(method: "LeastSquares", vector: Array, step: Array, arrays: Any) -> Float[Array, " B"]:
     """∂²ρ/∂δ², by central differences."""
-    ahead, behind = (
-        values(program, vector + sign * _DIFFERENCE * step, arrays) for sign in (1, -1)
-    )
-    return (ahead - 2 * values(program, vector, arrays) + behind) / _DIFFERENCE**2
+    ahead = values(method, vector + _DIFFERENCE * step, arrays)
+    behind = values(method, vector - _DIFFERENCE * step, arrays)
+    return (ahead - 2 * values(method, vector, arrays) + behind) / _DIFFERENCE**2
 
 
-@jitted
-def curvature(program: Any, vector: Array, step: Array, arrays: Any) -> Array:
+@_jitted
+def curvature(method: "LeastSquares", vector: Array, step: Array, arrays: Any) -> Array:
     """Jᵀ ∂²ρ/∂δ²."""
-    return pull(program, vector, second(program, vector, step, arrays), arrays)
+    return pull(method, vector, second(method, vector, step, arrays), arrays)

@@ -1,14 +1,20 @@
 """`train`: train many models of one architecture on one problem."""
 
 import contextlib
+import functools
 import importlib
 import itertools
+import math
 import numbers
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from kandle import kernels, problems
 from kandle._compat import enable_x64
@@ -17,19 +23,25 @@ from kandle.init import Sampler, Scheme
 from kandle.init import get as get_scheme
 from kandle.init._draw import resolve_sampler
 from kandle.nn import KAN
-from kandle.problems import Problem
+from kandle.problems import PDE, Problem
 from kandle.train._architecture import Architecture
-from kandle.train._batch import OnCheckpoint, Settings, train_batch
-from kandle.train._objective import objective
-from kandle.train._optimizer import AnyOptimizer, Optimizer, as_optimizer
+from kandle.train._evaluation import Errors, evaluate
+from kandle.train._first_order import FirstOrder
+from kandle.train._least_squares import LeastSquares
+from kandle.train._objective import Fit, Objective
+from kandle.train._optimizer import AnyOptimizer, Optimizer, Transformation, as_optimizer
 from kandle.train._progress import Bar, Progress, watched
 from kandle.train._rba import VARIANTS, Variant
 from kandle.train._recipe import Recipe
 from kandle.train._recipe import recipe as recipe_of
-from kandle.train._result import Member, Result
+from kandle.train._result import Checkpoint, Member, Result, curve_steps
+from kandle.train._solve import Resampled, Solve
+from kandle.train._training import Feed, Method, Population, Whole, run, shared
 
 DTYPES = ("float32", "float64")
 CURVES = ("log", "all")
+
+OnCheckpoint = Callable[[int, list[Checkpoint]], None]
 
 
 def train(
@@ -144,7 +156,7 @@ def train(
             objective=objective(problem, rba, balance),
             optimizer=optimizer,
             steps=steps,
-            finer_grids=finer_grids,
+            grids=(architecture.grid or 1, *finer_grids),
             sampler=sampler,
             dtype=dtype,
             backend=kernels.check_backend(backend, architecture.edge_basis),
@@ -152,7 +164,7 @@ def train(
             keep_weights=keep_weights,
             checkpoints=checkpoints,
             on_checkpoint=on_checkpoint,
-            data=problem.arrays(dtype),
+            arrays=problem.arrays(dtype),
             initial=initial,
         )
         for g, group in enumerate(groups.values()):
@@ -160,8 +172,177 @@ def train(
             def report_group(done: int, losses: np.ndarray, before: int = g * total) -> None:
                 report(before + done, len(groups) * total, losses)
 
-            results |= train_batch(settings, group, report_group)
+            results |= _train_together(settings, group, report_group)
     return [results[i] for i in range(len(members))]
+
+
+def objective(problem: Problem, rba: Variant, balance: float = 1.0) -> Fit | Solve:
+    """The objective of a problem; only PDEs use `rba` and `balance`."""
+    if problem.kind == "function":
+        return Fit()
+    return Solve.of(problem, rba, balance)
+
+
+def method_of(
+    optimizer: Optimizer | Transformation, objective: Objective, backend: str
+) -> Callable[[Any], Method]:
+    """From a model to the method that advances models like it, as a `Population` takes it."""
+    settings = optimizer.least_squares
+    if settings is None:
+        return functools.partial(
+            FirstOrder.of, objective=objective, optimizer=optimizer, backend=backend
+        )
+    return functools.partial(
+        LeastSquares.of, objective=objective, settings=settings, backend=backend
+    )
+
+
+# ---- one group of members ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings that all groups of a training share."""
+
+    problem: Problem
+    architecture: Architecture
+    objective: Fit | Solve
+    optimizer: Optimizer | Transformation
+    steps: int
+    grids: Sequence[int]
+    sampler: Sampler
+    dtype: str
+    backend: str
+    curve: str
+    keep_weights: bool
+    checkpoints: Sequence[int]
+    on_checkpoint: OnCheckpoint | None
+    arrays: Mapping[str, np.ndarray]
+    initial: Sequence[KAN]  # one per member, or none: the schemes draw the networks
+
+
+def _train_together(
+    settings: Settings,
+    members: Mapping[int, Member],
+    report: Callable[[int, Float[np.ndarray, " P"]], None],
+) -> dict[int, Result]:
+    """Train members that share a program: all are normalized or none is; one, if grids change.
+
+    Keys are the positions of the members in the call of `train`.
+    """
+    started = time.perf_counter()
+    s, goal = settings, settings.objective
+    extras: dict[int, dict[str, Any]] = {i: {} for i in members}
+
+    # ---- the models, and what they train on
+    networks = [_initialized(s, *item) for item in members.items()]
+    data = shared({name: s.arrays[name] for name in goal.arrays})
+    population = Population(
+        [goal.model_of(network) for network in networks],
+        data,
+        goal,
+        method_of(s.optimizer, goal, s.backend),
+    )
+    feed: Feed = Whole(data, goal.arrays[0])
+    if isinstance(s.problem, PDE) and s.problem.resample is not None:
+        feed = Resampled(s.problem, cast(Solve, goal), data)
+
+    # ---- the training, watched
+    def progress(done: int, populations: Sequence[Population]) -> None:
+        report(done, population.curves[-1].loss[-1])
+
+    def on_checkpoint(step: int, populations: Sequence[Population]) -> None:
+        assert s.on_checkpoint is not None
+        s.on_checkpoint(step, _checkpoints(population, members, extras))
+
+    run(
+        [population],
+        feed,
+        s.steps,
+        grids=s.grids,
+        progress=progress,
+        checkpoints=s.checkpoints,
+        on_checkpoint=on_checkpoint,
+    )
+
+    # ---- the results
+    results = _results(s, population)
+    for p, (result, extra) in enumerate(zip(results, extras.values(), strict=True)):
+        if population.outside:
+            extra["outside"] = [shares[p] for shares in population.outside]
+        result.extra = extra
+        result.wall_s = (time.perf_counter() - started) / len(members)
+    return dict(zip(members, results, strict=True))
+
+
+def _initialized(settings: Settings, index: int, member: Member) -> KAN:
+    """The network before its first update, adapted to the data if its scheme requires it."""
+    s = settings
+    if s.initial:
+        dtype = jnp.dtype(s.dtype)
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), s.initial[index])
+    return s.architecture.network(
+        s.problem.n_in,
+        s.problem.n_out,
+        get_scheme(member.scheme),
+        member.seed,
+        sampler=s.sampler,
+        dtype=s.dtype,
+        backend=s.backend,
+        sample=s.arrays[s.objective.arrays[0]],
+    )
+
+
+def _checkpoints(
+    population: Population, members: Mapping[int, Member], extras: dict[int, dict[str, Any]]
+) -> list[Checkpoint]:
+    networks = population.networks()
+    attention = {kind: np.asarray(alpha) for kind, alpha in population.state.aux.items()}
+    checkpoints = []
+    for p, (i, member) in enumerate(members.items()):
+        rba = {kind: alpha[p] for kind, alpha in attention.items()}
+        checkpoints.append(Checkpoint(i, member, networks[p], rba, extras[i]))
+    return checkpoints
+
+
+def _results(settings: Settings, population: Population) -> list[Result]:
+    s = settings
+    losses = np.concatenate([part.loss for part in population.curves])  # (steps, P)
+    unknowns = np.concatenate([part.unknowns for part in population.curves])  # (steps, P, k)
+    stored = curve_steps(len(losses), s.curve)
+    results = []
+    for p, network in enumerate(population.networks()):
+        weights_finite = all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(network))
+        diverged_at = _divergence(losses[:, p], weights_finite)
+        ok = diverged_at is None
+        errors = evaluate(network, s.problem, s.arrays) if ok else Errors()
+        result = Result(
+            status="ok" if ok else "diverged",
+            diverged_at=diverged_at,
+            loss=float(losses[-1, p]) if ok else math.nan,
+            **errors._asdict(),
+            curve_steps=stored,
+            curve_loss=losses[stored - 1, p],
+            model=network if s.keep_weights else None,
+        )
+        if isinstance(s.objective, Solve):
+            for name, values in s.objective.values_of(unknowns[:, p]).items():
+                curve = np.asarray(values)
+                result.coefficients[name] = float(curve[-1])
+                result.curve_coefficients[name] = curve[stored - 1]
+        results.append(result)
+    return results
+
+
+def _divergence(losses: Float[np.ndarray, " steps"], weights_finite: bool) -> int | None:
+    """The first step with a loss that is not finite, or the last step if its update is not."""
+    bad = np.flatnonzero(~np.isfinite(losses))
+    if len(bad):
+        return int(bad[0]) + 1
+    return None if weights_finite else len(losses)
+
+
+# ---- arguments -----------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
