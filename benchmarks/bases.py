@@ -19,8 +19,7 @@ from flax import nnx
 from jaxkan.models.KAN import KAN as JaxKAN
 
 from kandle import bases, init, kernels, problems
-from kandle.train import Architecture, Optimizer, objective
-from kandle.train._program import Program
+from kandle.train import Architecture, Optimizer, Population, method_of, objective, shared
 
 SHAPES = {"small": (8, 2, 8), "large": (32, 3, 20)}  # width, depth, functions per edge
 BASES = {
@@ -52,17 +51,9 @@ def kandle_steps(basis, width, depth, models=1):
     backend = kernels.check_backend(None, basis)
     networks = [shape.network(2, 1, init.Glorot(), seed, backend=backend) for seed in range(models)]
     goal = objective(problem, "published")
-    program = Program.of(networks[0], goal, Optimizer(), backend)
     arrays = problem.arrays("float32")
-    data = {name: jnp.asarray(arrays[name]) for name in goal.arrays}
-    state = program.start(networks, data)
-
-    def run(steps):
-        nonlocal state
-        state, losses = program.advance(state, data, steps)
-        return np.asarray(losses)
-
-    return run
+    data = shared({name: arrays[name] for name in goal.arrays})
+    return Population(networks, data, goal, method_of(Optimizer(), goal, backend)).advance
 
 
 def jaxkan_steps(layer, parameters, width, depth):

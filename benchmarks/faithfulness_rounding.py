@@ -24,7 +24,7 @@ from faithfulness import PARTS, STUDIES, _share, _table, compare
 from kandle import KAN, KANLayer, init, paper, problems
 from kandle.kernels._residual import residual_derivatives
 from kandle.study import RunSpec, get
-from kandle.train import Population, objective
+from kandle.train import Optimizer, Population, method_of, objective, shared
 from kandle.train._evaluation import evaluate
 
 
@@ -110,9 +110,12 @@ def train(specs: list[RunSpec], arithmetic) -> Iterator[dict]:
         )
         for s in specs
     ]
-    population = Population(models, data, objective(problem, spec.rba or "off"))
+    goal = objective(problem, spec.rba or "off")
+    arrays = shared({name: data[name] for name in goal.arrays})
+    method = method_of(Optimizer(), goal, kernels.check_backend(None))
+    population = Population(models, arrays, goal, method)
     losses = population.advance(spec.steps)[-1]
-    for own, loss, model in zip(specs, losses, population.models(), strict=True):
+    for own, loss, model in zip(specs, losses, population.networks(), strict=True):
         # Published errors are those of the network as it was trained.
         yield own.to_dict() | {"loss": float(loss), "l2": float(evaluate(model, problem, data).l2)}
 

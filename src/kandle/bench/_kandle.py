@@ -9,8 +9,16 @@ import optax
 from kandle import KAN, init, kernels, problems
 from kandle.bench._cases import RANDOM, Case
 from kandle.bench._runner import Runner, data
-from kandle.train import Architecture, FusedAdam, Optimizer, adam, objective
-from kandle.train._program import LONGEST, Program
+from kandle.train import (
+    Architecture,
+    FusedAdam,
+    Optimizer,
+    Population,
+    adam,
+    method_of,
+    objective,
+    shared,
+)
 
 
 def kandle_runner(case: Case) -> Runner:
@@ -31,20 +39,17 @@ class KandleRunner(Runner):
             for seed in range(case.batch)
         ]
         goal = objective(problem, "published")
-        self._program = Program.of(networks[0], goal, Optimizer(), backend)
         arrays = data(case)
-        self._data = {name: jnp.asarray(arrays[name]) for name in goal.arrays}
-        self._state = self._program.start(networks, self._data)
+        self._population = Population(
+            networks,
+            shared({name: arrays[name] for name in goal.arrays}),
+            goal,
+            method_of(Optimizer(), goal, backend),
+        )
         self._parameters = sum(np.size(leaf) for leaf in jax.tree.leaves(networks[0]))
 
     def run(self, steps: int) -> float:
-        loss = np.nan
-        while steps > 0:
-            chunk = min(steps, LONGEST)
-            self._state, losses = self._program.advance(self._state, self._data, chunk)
-            loss = float(np.asarray(losses)[-1, 0])
-            steps -= chunk
-        return loss
+        return float(self._population.advance(steps)[-1, 0])
 
     @property
     def parameters(self) -> int:

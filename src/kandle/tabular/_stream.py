@@ -127,6 +127,9 @@ class ParquetRows:
         if pool:
             yield from self._shuffled(pool, rng)
 
+    def with_held_out(self, fraction: float, rng: np.random.Generator) -> "ParquetRows":
+        return self  # the first pass has chosen them
+
     def _shuffled(self, pool: list, rng: np.random.Generator) -> Iterator[Block]:
         x, y = (np.concatenate(parts) for parts in zip(*pool, strict=True))
         order, n = rng.permutation(len(x)), self._block_rows

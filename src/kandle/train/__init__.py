@@ -5,7 +5,7 @@ from kandle.train._architecture import Architecture
 from kandle.train._evaluation import Errors, evaluate, predict
 from kandle.train._first_order import FirstOrder, trace_count
 from kandle.train._levenberg_marquardt import LevenbergMarquardt
-from kandle.train._objective import Classify, Fit, FitRows, Objective
+from kandle.train._objective import Aux, Classify, Data, Fit, FitRows, Objective, Term
 from kandle.train._optimizer import (
     LEAST_SQUARES,
     OPTIMIZERS,
@@ -39,9 +39,11 @@ __all__ = [
     "RECIPES",
     "SCHEDULES",
     "Architecture",
+    "Aux",
     "Checkpoint",
     "Classify",
     "Curves",
+    "Data",
     "Errors",
     "Feed",
     "FirstOrder",
@@ -60,6 +62,7 @@ __all__ = [
     "Result",
     "Solve",
     "State",
+    "Term",
     "Transformation",
     "Whole",
     "adam",

@@ -81,7 +81,7 @@ class FirstOrder(Method):
 
     def start(self, models: Sequence[Any], data: Data, before: State | None = None) -> State:
         rows = [np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(m)]) for m in models]
-        weights: Any = jnp.asarray(np.stack(rows))
+        weights: Any = jax.device_put(np.stack(rows))
         if isinstance(self.transformation(), FusedAdam):
             weights = self.split(weights)
         # The moments of an optimizer belong to a grid; attention weights belong to the points.
@@ -102,12 +102,18 @@ class FirstOrder(Method):
         # Some methods average the weights that they visit: that average is the model.
         return self.split(jax.vmap(evaluated)(state.memory, _rows(state.weights)))
 
+    def unstacked(self, state: State) -> list[Any]:
+        # NumPy cuts the rows: as a program this would be compiled for every shape.
+        rows = np.asarray(jax.vmap(evaluated)(state.memory, _rows(state.weights)))
+        return [jax.tree.map(jax.device_put, self.split(row)) for row in rows]
+
     # --- weights and models ---------------------------------------------------------------------
 
-    def split(self, weights: Float[Array, "*P n"]) -> Any:
-        """The models with these weights, as one whose arrays have the same leading axes."""
+    def split(self, weights: Any) -> Any:
+        """The models with these weights (…, n), as one whose arrays have the same leading axes."""
         ends = np.cumsum([math.prod(shape) for shape in self.shapes])
-        parts = zip(jnp.split(weights, ends[:-1], axis=-1), self.shapes, strict=True)
+        cut = np.split if isinstance(weights, np.ndarray) else jnp.split
+        parts = zip(cut(weights, ends[:-1], axis=-1), self.shapes, strict=True)
         leaves = [part.reshape(*weights.shape[:-1], *shape) for part, shape in parts]
         return jax.tree.unflatten(self.structure, leaves)
 
@@ -125,10 +131,12 @@ class FirstOrder(Method):
         return by_array(built, self.names, self.shapes) if self.optimizer.by_array else built
 
 
-def _rows(weights: Any) -> Float[Array, "P n"]:
-    """The weights of all models as rows, from rows or from a model with an axis of models."""
+def _rows(weights: Any) -> Any:
+    """The weights of all models as rows (P, n), from rows or from a model with that axis."""
+    if isinstance(weights, jax.Array | np.ndarray):
+        return weights
     leaves = [leaf.reshape(len(leaf), -1) for leaf in jax.tree.leaves(weights)]
-    return leaves[0] if len(leaves) == 1 else jnp.concatenate(leaves, axis=1)
+    return jnp.concatenate(leaves, axis=1)
 
 
 # ---- the compiled programs -----------------------------------------------------------------------
@@ -189,6 +197,8 @@ def _update(
         value=loss,
         grad=gradient,
         value_fn=lambda weights: objective(weights)[0],
+        # A schedule may read its settings from the data, where they compile nothing.
+        data=data,
     )
     weights = weights + updates
     return State(weights, memory, aux_after), loss, method.objective.unknowns(method.split(weights))

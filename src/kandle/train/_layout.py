@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from kandle.nn import KAN, KANLayer
 
@@ -54,7 +54,7 @@ class Layout:
         """The length of θ and of the other unknowns: what an iteration moves."""
         return self.n_weights + self.n_unknowns
 
-    def vector(self, network: KAN, unknowns: ArrayLike = ()) -> Float[np.ndarray, " n"]:
+    def vector(self, network: KAN, unknowns: Any = ()) -> Float[np.ndarray, " n"]:
         """The vector of a network and other unknowns, with c absorbed into b."""
         trained, constants = [], []
         for layer in network.layers:
@@ -85,9 +85,12 @@ class Layout:
             if layer.bias is not None:
                 bias, matrix = matrix[:, -1], matrix[:, :-1]
             edges = matrix.reshape(n_out, n_in, -1)
-            arrays = {"b": edges[..., :n_basis], "c": jnp.ones((n_out, n_in), vector.dtype)}
-            arrays["r"] = None if layer.r is None else edges[..., n_basis]
-            arrays["bias"] = bias
+            arrays: dict[str, Any] = {
+                "r": None if layer.r is None else edges[..., n_basis],
+                "c": jnp.ones((n_out, n_in), vector.dtype),
+                "b": edges[..., :n_basis],
+                "bias": bias,
+            }
             for name in ("mean", "variance"):
                 shape = getattr(layer, name)
                 if shape is not None:

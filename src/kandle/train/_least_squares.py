@@ -103,7 +103,9 @@ class LeastSquares(Method):
         if by_row:
             _check_by_row(settings)
             form = "by row"
-        elif settings.uses_kernel(layout.n_weights) and not objective.penalized:  # it knows no penalty
+        elif (
+            settings.uses_kernel(layout.n_weights) and not objective.penalized
+        ):  # it knows no penalty
             form = "kernel"
         else:
             form = "normal"
@@ -215,18 +217,18 @@ class LeastSquares(Method):
             step, carried = system.after(theta, step)
             memory = memory._replace(**carried._asdict())
         vector = np.concatenate([step.theta, before[self.layout.n_trained :]]).astype(before.dtype)
-        first = step.loss if np.isnan(memory.first) else memory.first
+        first = step.loss if np.isnan(memory.first) else float(memory.first)
         memory = memory._replace(damping=step.damping, converged=step.converged, first=first)
 
         # ---- a restart where iterations make no progress
-        if memory.restarts < self._restarts:
-            if self.settings.makes_no_progress(first, step.loss, loss(vector)):
-                model = self.model(vector)
-                [warm] = self._warmed_up([model], {k: array[None] for k, array in data.items()})
-                memory = memory._replace(restarts=memory.restarts + 1)
-                if warm is not model:  # it is better
-                    vector = self._vector(warm, data[self.objective.arrays[0]])
-                    memory = memory._replace(damping=self.settings.damping, converged=False)
+        may_restart = memory.restarts < self._restarts
+        if may_restart and self.settings.makes_no_progress(first, step.loss, loss(vector)):
+            model = self.model(vector)
+            [warm] = self._warmed_up([model], {name: array[None] for name, array in data.items()})
+            memory = memory._replace(restarts=memory.restarts + 1)
+            if warm is not model:  # it has a lower loss
+                vector = self._vector(warm, data[self.objective.arrays[0]])
+                memory = memory._replace(damping=self.settings.damping, converged=False)
 
         # ---- attention weights of the next iteration
         if aux:

@@ -3,9 +3,9 @@
 There are three systems, which differ in how they solve the linearized problem for one damping, and
 one way to accept a step (`descend`):
 
-    normal equations  by layer          `_normal_equations`: networks, and plain PDEs
-    the kernel J Jᵀ                     `_kernel_form`: the same, with more weights than residuals
-    normal equations  by row            `_row_jacobian`: every other PDE, by automatic differentiation
+    normal equations by layer    `_normal_equations`: networks, and plain PDEs
+    the kernel J Jᵀ              `_kernel_form`: the same, with many weights
+    normal equations by row      `_row_jacobian`: every other PDE, by automatic differentiation
 
 `LeastSquares` chooses the system and trains by it.
 """
@@ -165,7 +165,7 @@ class Linearized(NamedTuple):
 class System(Protocol):
     """A loss ‖ρ(θ)‖² that can be linearized."""
 
-    def loss(self, theta: Vector) -> float:
+    def loss(self, theta: Vector, /) -> float:
         """‖ρ‖²."""
         ...
 

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from kandle import kernels
 from kandle.nn import KAN
 from kandle.ntk._tangents import Directions
+from kandle.problems import Group
 from kandle.train._squared_error import fused_squared_error
 
 # Arrays by name. A population holds them with an axis of models in front, an objective sees those
@@ -46,7 +47,7 @@ class Term:
     y: Float[Array, "N Q"]
     weight: Float[Array, "N Q"]
     residual: Callable[[Any, Any], Any] | None = None
-    directions: Directions = Directions()
+    directions: Directions = Directions()  # noqa: RUF009 (immutable)
 
 
 class Objective(abc.ABC):
@@ -57,8 +58,8 @@ class Objective(abc.ABC):
 
     Attributes:
         squares: how least squares obtains the Jacobian of the residuals: "by layer" from `terms`,
-            or "by row" by automatic differentiation of the `residuals` of `groups`, as `Solve` has
-            them. None where the loss is no sum of squares.
+            or "by row" by automatic differentiation of the `residual` of each of its `groups`; None
+            where the loss is no sum of squares.
         penalized: whether the loss has a `penalty_matrix`.
     """
 
@@ -71,9 +72,7 @@ class Objective(abc.ABC):
         """Names of the arrays that the loss reads, the network's inputs first."""
 
     @abc.abstractmethod
-    def loss(
-        self, model: Any, data: Data, aux: Aux, backend: str
-    ) -> tuple[Float[Array, ""], Aux]:
+    def loss(self, model: Any, data: Data, aux: Aux, backend: str) -> tuple[Float[Array, ""], Aux]:
         """The loss, and what the objective remembers for the next update.
 
         Args:
@@ -88,10 +87,10 @@ class Objective(abc.ABC):
         return {}
 
     def measure(self, model: Any, data: Data, backend: str) -> Float[Array, " k"]:
-        """Measures of a model on other data, such as held-out rows; the lowest first one is best."""
+        """Measures of a model on other data, such as held-out rows; the first is to be low."""
         return self.loss(model, data, self.start(data), backend)[0][None]
 
-    def explain_nan(self, model: Any, data: Data) -> None:
+    def explain_nan(self, model: Any, data: Data) -> None:  # noqa: B027 (nothing to explain)
         """Raise an error if a formula of this objective is the reason for a NaN at the start."""
 
     # --- what trains beside the network's weights -----------------------------------------------
@@ -115,6 +114,15 @@ class Objective(abc.ABC):
 
     def terms(self, data: Data, aux: Aux) -> tuple[Term, ...]:
         """The parts of the loss, where `squares` is "by layer"; `aux` are constants of the step."""
+        raise NotImplementedError
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The parts of the loss, where `squares` is "by row"."""
+        raise NotImplementedError
+
+    def residual(self, group: Group, model: Any, data: Data) -> Float[Array, " N"]:
+        """The residuals of one group without weights, all points and columns in one vector."""
         raise NotImplementedError
 
     def attention(self, residuals: Sequence[Array], aux: Aux) -> Aux:

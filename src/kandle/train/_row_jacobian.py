@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 _BLOCK = 512
 
 
-def normal_equations_by_row(
-    method: "LeastSquares", vector: Array, data: Data, aux: Aux
-) -> Normal:
+def normal_equations_by_row(method: "LeastSquares", vector: Array, data: Data, aux: Aux) -> Normal:
     """The normal equations at a vector, accumulated in float64."""
     m = method.layout.n_trained
     gram, gradient, loss = np.zeros((m, m)), np.zeros(m), 0.0

@@ -25,7 +25,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
@@ -65,8 +64,8 @@ class Curves(NamedTuple):
         unknowns: of the objective, beside the weights of the network, after every update.
     """
 
-    loss: Float[np.ndarray, "steps P"]
-    unknowns: Float[np.ndarray, "steps P k"]
+    loss: Any  # (steps, P)
+    unknowns: Any  # (steps, P, k)
 
 
 class Method(abc.ABC):
@@ -94,6 +93,10 @@ class Method(abc.ABC):
     def models(self, state: State) -> Any:
         """The models as one whose arrays lead with the axis of models. JAX can trace it."""
 
+    def unstacked(self, state: State) -> list[Any]:
+        """The models one by one."""
+        return unstacked(_stacked(self, state))
+
     def converged(self, state: State) -> Bool[np.ndarray, " P"]:
         """For which models further updates would change nothing."""
         return np.zeros(_count(state), bool)
@@ -117,13 +120,15 @@ class Feed(Protocol):
 
 
 class Keep(Protocol):
-    """Which weights are the result of a training, and when it ends.
+    """Which weights are the result of a training, and when it ends."""
 
-    Attributes:
-        every: updates between two measurements; None measures nothing.
-    """
+    def start(self, population: "Population") -> None:
+        """A population begins to train on a grid."""
+        ...
 
-    every: int | None
+    def next_measurement(self, done: int) -> float:
+        """After how many updates on this grid to measure next, given how many are done."""
+        ...
 
     def measure(self, population: "Population") -> None:
         """Measure a population, and note what it takes to `choose` and to return `models`."""
@@ -159,7 +164,11 @@ class Whole:
 class KeepLast:
     """The weights after the last update are the result."""
 
-    every = None
+    def start(self, population: "Population") -> None:
+        pass
+
+    def next_measurement(self, done: int) -> float:
+        return math.inf
 
     def measure(self, population: "Population") -> None:
         pass
@@ -245,7 +254,7 @@ class Population:
         self.steps += steps
 
     def _check_start(self, losses: Float[np.ndarray, " P"]) -> None:
-        """Let the objective explain a formula that is NaN at the start, where nothing repairs it."""
+        """Let the objective explain a formula that is NaN at the start: training repairs none."""
         bad = np.flatnonzero(~np.isfinite(losses))
         if len(bad):
             p = int(bad[0])
@@ -279,7 +288,7 @@ class Population:
         def select(leaf: Any) -> Any:
             # What a method on the host remembers stays there, in its precision.
             rows = np.asarray(leaf)[chosen]
-            return jnp.asarray(rows) if isinstance(leaf, jax.Array) else rows
+            return jax.device_put(rows) if isinstance(leaf, jax.Array) else rows
 
         self.state = jax.tree.map(select, self.state)
         for arrays in (self._data, self._private):
@@ -289,7 +298,7 @@ class Population:
 
     def models(self, state: State | None = None) -> list[Any]:
         """The models with their current weights, or with those of another state."""
-        return unstacked(_stacked(self.method, self.state if state is None else state))
+        return self.method.unstacked(self.state if state is None else state)
 
     def networks(self) -> list[KAN]:
         """The networks with their current weights."""
@@ -353,21 +362,20 @@ def run(
             for population in populations:
                 coarse, fine = grids[stage - 1 : stage + 1]
                 population.refine(keep.models(population), feed.inputs, coarse, fine)
-                # The refined networks are the first that later ones have to surpass.
-                keep.measure(population)
+        for population in populations:
+            keep.start(population)
 
         # ---- where this stage stops in between; at its end it is still on its own grid
         stops = [c - before for c in checkpoints if before < c <= before + steps]
         if stage == 0 and 0 in checkpoints and on_checkpoint is not None:
             on_checkpoint(0, populations)
-        every = steps if keep.every is None else keep.every
 
         # ---- chunks of updates
         training, done, length = list(populations), 0, populations[0].method.first_chunk
         batches = feed.batches(populations)
         data, available = next(batches)
         while training:
-            measuring = min(done - done % every + every, steps)
+            measuring = min(keep.next_measurement(done), steps)
             stop = min([measuring, *(s for s in stops if s > done)])
             n = int(min(length, available, stop - done))
             began = time.perf_counter()
@@ -400,16 +408,13 @@ def run(
 
 def shared(data: Mapping[str, Any]) -> Data:
     """Arrays that all models share, with the axis of models."""
-    return {name: jnp.asarray(array)[None] for name, array in data.items()}
+    return {name: jax.device_put(np.asarray(array)[None]) for name, array in data.items()}
 
 
 def of_model(data: Data, p: int) -> Data:
-    """The data of one model, without the axis of models.
-
-    The slices are NumPy's: JAX would compile each of them for itself.
-    """
+    """The data of one model, without the axis of models."""
     rows = {name: p if len(array) > 1 else 0 for name, array in data.items()}
-    return {name: jnp.asarray(np.asarray(data[name])[row]) for name, row in rows.items()}
+    return {name: jax.device_put(np.asarray(data[name])[row]) for name, row in rows.items()}
 
 
 def over_models(function: Callable, backend: str) -> Callable:
@@ -438,11 +443,11 @@ def over_models(function: Callable, backend: str) -> Callable:
 def unstacked(models: Any) -> list[Any]:
     """The models one by one, from one whose arrays lead with the axis of models.
 
-    The slices are NumPy's: JAX would compile each of them for itself.
+    The slices are NumPy's, here and below: JAX would compile each of them for itself.
     """
     arrays = jax.tree.map(np.asarray, models)
     count = len(jax.tree.leaves(arrays)[0])
-    return [jax.tree.map(lambda leaf, p=p: jnp.asarray(leaf[p]), arrays) for p in range(count)]
+    return [jax.tree.map(lambda leaf, p=p: jax.device_put(leaf[p]), arrays) for p in range(count)]
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -31,10 +31,9 @@ def weighted_residuals(method: "LeastSquares", vector: Array, arrays: Any) -> li
             for term in arrays
         ]
     data, aux = arrays
-    residuals = method.objective.residuals(method.model(vector), data)
-    parts = []
+    model, parts = method.model(vector), []
     for group in method.objective.groups:
-        r = residuals[group.name]
+        r = method.objective.residual(group, model, data)
         parts.append(np.sqrt(group.weight / r.size) * aux.get(group.name, 1.0) * r)
     return [jnp.concatenate(parts)]
 
@@ -62,8 +61,8 @@ def errors(method: "LeastSquares", vector: Array, arrays: Any) -> list[Array]:
         network = method.layout.network(vector)
         return [quantities(network, term) - term.y for term in arrays]
     data, _ = arrays
-    residuals = method.objective.residuals(method.model(vector), data)
-    return [residuals[group.name] for group in method.objective.groups]
+    model = method.model(vector)
+    return [method.objective.residual(group, model, data) for group in method.objective.groups]
 
 
 @_jitted

@@ -1,12 +1,12 @@
 """Successive halving: train all pairs a little, then the better ones on."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from kandle._errors import UserError
-from kandle.train import Population
+from kandle.train import Data, Population
 from kandle.tune._clock import Clock
 from kandle.tune._plan import Plan, Rung
 from kandle.tune._result import Candidate
@@ -22,14 +22,15 @@ class Racers:
     Args:
         population: one model per pair.
         pairs: which pairs these are.
-        held_out: the data that models are compared on; None is what they are trained on.
+        held_out: the data that models are compared on, with an axis of models; None is what they
+            are trained on.
     """
 
     def __init__(
         self,
         population: Population,
         pairs: Sequence[int],
-        held_out: Mapping[str, np.ndarray] | None = None,
+        held_out: Data | None = None,
     ):
         self._population, self._pairs, self._held_out = population, list(pairs), held_out
         self.losses = np.full(len(self._pairs), np.nan)
@@ -40,7 +41,7 @@ class Racers:
 
     @property
     def held_out_rows(self) -> int | None:
-        return None if self._held_out is None else len(self._held_out["x"])
+        return None if self._held_out is None else self._held_out["x"].shape[1]
 
     def keep(self, pairs: Sequence[int]) -> None:
         if list(pairs) != self._pairs:

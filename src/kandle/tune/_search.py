@@ -9,12 +9,12 @@ from typing import Any, cast
 import jax
 import numpy as np
 
-from kandle import init, kernels, problems
+from kandle import bases, init, kernels, problems
 from kandle._errors import must
 from kandle.nn import KAN
 from kandle.tabular import Table
 from kandle.tabular._fit_table import split
-from kandle.train import Optimizer, Population, objective
+from kandle.train import Optimizer, Population, method_of, objective, shared
 from kandle.tune._budget import Budget, parse_budget
 from kandle.tune._clock import Clock
 from kandle.tune._halving import Progress, Racers, halve
@@ -85,12 +85,12 @@ def tune(
         limit = parse_budget(budget)
     optimizer = _optimizer(problem, steps, optimizer)
 
-    backend = kernels.check_backend(backend)
+    backend = kernels.check_backend(backend, bases.BSpline(grid, degree))
     parts, aim = _parts(problem), objective(cast(Any, problem), rba)
 
     def racers(alive: Sequence[int], seed: int) -> Racers:
         data, held_out = parts(seed)
-        models = [
+        networks = [
             KAN(
                 widths,
                 grid=grid,
@@ -102,8 +102,10 @@ def tune(
             )
             for i in alive
         ]
-        population = Population(models, data, aim, optimizer=optimizer, backend=backend)
-        return Racers(population, alive, held_out)
+        models = [aim.model_of(network) for network in networks]
+        shown = shared({name: data[name] for name in aim.arrays})
+        population = Population(models, shown, aim, method_of(optimizer, aim, backend))
+        return Racers(population, alive, None if held_out is None else shared(held_out))
 
     clock = None if limit.seconds is None else Clock(limit)
     first = racers(range(len(pairs)), 0)
