@@ -102,7 +102,11 @@ def train(
         'ok'
     """
     chosen = _check_recipe(recipe, optimizer)
-    optimizer = as_optimizer(chosen.optimizer if optimizer is None else optimizer)
+    problem = cast(Problem, problems.get(problem))
+    if draws == "published":
+        problem = cast(Problem, importlib.import_module("kandle.paper").published(problem))
+    steps = _check_steps(chosen.steps_for(problem) if steps is None else steps)
+    optimizer = as_optimizer(chosen.optimizer_for(steps) if optimizer is None else optimizer)
     dtype = chosen.dtype if dtype is None else dtype
     least_squares = optimizer.least_squares
     if rba is None:
@@ -110,11 +114,7 @@ def train(
     balance = 1.0 if least_squares is None else least_squares.balance
     _check_names(dtype, rba, curve)
     sampler = resolve_sampler(sampler, draws, "train")
-    problem = cast(Problem, problems.get(problem))
-    if draws == "published":
-        problem = cast(Problem, importlib.import_module("kandle.paper").published(problem))
     members = _check_members(members)
-    steps = _check_steps(chosen.steps_for(problem) if steps is None else steps)
     if not isinstance(architecture, Architecture):
         raise must("'architecture' of train", "an Architecture", architecture)
     initial = _check_initial(initial, len(members), architecture, problem)
