@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from kandle import kernels
 from kandle.init import Sampler
 from kandle.init import get as get_scheme
 from kandle.nn import KAN
@@ -263,6 +264,16 @@ def _divergence(
     return None if np.isfinite(weights).all() else len(losses)
 
 
+def _backend(model: KAN, objective: Objective) -> str:
+    """What computed a trained model: the slowest backend that had a part in it."""
+    used = {kernels.check_backend(layer.backend, layer.basis) for layer in model.layers}
+    if isinstance(objective, Solve):
+        orders = [len(index) for group in objective.groups for index in group.reads]
+        if max(orders, default=0) > 2:
+            used.add("dense")  # see `KAN.derivatives`
+    return min(used, key=kernels.BACKENDS.index)
+
+
 def _results(
     settings: Settings,
     program: AnyProgram,
@@ -284,6 +295,7 @@ def _results(
                 **errors._asdict(),
                 curve_steps=stored,
                 curve_loss=losses[stored - 1, p],
+                backend=_backend(model, settings.objective),
                 model=model if settings.keep_weights else None,
             )
         )
