@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from kandle import study
-from kandle.study._cache import cache_directory
+from kandle._cache import cache_directory
 
 
 def main() -> None:

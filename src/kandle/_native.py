@@ -5,6 +5,8 @@ functions in it (`kandle_c_…`) are called by `kandle.torch`.
 """
 
 import ctypes
+import functools
+import hashlib
 import importlib.metadata
 import os
 from pathlib import Path
@@ -47,3 +49,15 @@ def open_library() -> ctypes.CDLL:
     library.kandle_isa.restype = ctypes.c_char_p
     library.kandle_fma_rate.restype = ctypes.c_double
     return library
+
+
+@functools.cache
+def fingerprint() -> str:
+    """A short hash of the compiled kernels and the instruction set they chose, or "none"."""
+    try:
+        library = open_library()
+    except (OSError, AttributeError):  # AttributeError: built from another version of Kandle
+        return "none"
+    digest = hashlib.sha256(Path(library._name).read_bytes())
+    digest.update(library.kandle_isa())
+    return digest.hexdigest()[:16]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from kandle import analysis
+from kandle import analysis, store
 from kandle._errors import UserError
 
 
@@ -434,6 +434,41 @@ def test_a_gain_that_is_not_set_is_a_variant_like_others():
         "f1 glorot: 3 runs with no gain",
         "f1 glorot: 2 runs with gain=1.0",
     )
+
+
+# What distinguishes runs that were trained alike, and what is only recorded of them. Every other
+# field of a run, also one that is added, says how it was trained.
+COMPARED = {
+    *("study", "problem", "G", "width", "depth", "seed", "replicate"),
+    *("scheme", "alpha", "beta", "gain", "settings"),
+}
+RECORDED = {"curve", "checkpoints"}
+TRAINED = [name for name in store.FIELDS if name not in COMPARED | RECORDED]
+TWO_VALUES = {str: ("", "other"), bool: (True, False)}
+
+
+def two_runs(field):
+    """Runs that are equal but for one field, the first with the lower loss."""
+    values = TWO_VALUES.get(store.PYTHON[field], (1, 2))
+    return frame(*(row("glorot", 0, 1.0 + i) | {field: v} for i, v in enumerate(values)))
+
+
+@pytest.mark.parametrize("field", TRAINED)
+def test_runs_that_differ_in_how_they_were_trained_are_neither_merged_nor_compared(field):
+    runs = two_runs(field)
+    assert len(analysis.distinct(runs)) == 2
+    assert analysis.pooled_axes(runs, "problem") == [field]
+    choice = analysis.trained_alike(runs)
+    assert len(choice.runs) == 1
+    [left_out] = choice.left_out
+    assert field in left_out
+    [median] = analysis.medians(choice.runs)["loss"]
+    assert median == choice.runs["loss"].item()
+
+
+@pytest.mark.parametrize("field", sorted(RECORDED))
+def test_runs_that_differ_in_what_is_recorded_are_one(field):
+    assert len(analysis.distinct(two_runs(field))) == 1
 
 
 def test_a_short_trial_on_many_architectures_does_not_displace_full_length():

@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from kandle.problems._cache import directory, kept
+from kandle._cache import cache_directory
+from kandle.problems._cache import kept
 
 
 class Counted:
@@ -73,9 +74,9 @@ def test_directory_follows_the_platform(monkeypatch):
     monkeypatch.delenv("KANDLE_CACHE_DIR")
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", "/some/cache")
-    assert directory().as_posix() == "/some/cache/kandle"
+    assert cache_directory().as_posix() == "/some/cache/kandle"
     monkeypatch.setattr("sys.platform", "win32")
     monkeypatch.setenv("LOCALAPPDATA", "/local")
-    assert directory().as_posix() == "/local/kandle"
+    assert cache_directory().as_posix() == "/local/kandle"
     monkeypatch.setattr("sys.platform", "darwin")
-    assert directory().as_posix().endswith("Library/Caches/kandle")
+    assert cache_directory().as_posix().endswith("Library/Caches/kandle")

@@ -5,10 +5,30 @@ from dataclasses import dataclass
 import numpy as np
 
 from kandle.init import Glorot, LeCun, Scheme
-from kandle.problems import Function
+from kandle.problems import PDE, Function, side
 
 wave = Function(
     lambda x, y: x * np.sin(3 * y), [(-1, 1), (-1, 1)], name="wave", n_train=100, n_test=10
+)
+
+SQUARE = [(0.0, 1.0), (-1.0, 1.0)]
+
+
+def _sides(exact):
+    return [side(f"side{axis}", SQUARE, axis=axis, at=0.0, value=exact, n=6) for axis in (0, 1)]
+
+
+def _moving(t, x):
+    return np.sin(x + t)
+
+
+# Both are solved by sin(x + t). The first reads derivatives that the kernels compute; the mixed one
+# of the second makes it a PDE that least squares differentiates row by row; the third has an order
+# above two.
+transport = PDE("transport", lambda x, d: d[0] - d[1], SQUARE, _sides(_moving), collocation=(5, 5))
+mixed = PDE("mixed", lambda x, d: d[0, 1] + d.value, SQUARE, _sides(_moving), collocation=(5, 5))
+dispersive = PDE(
+    "dispersive", lambda x, d: d[0] + d[1, 1, 1], SQUARE, _sides(_moving), collocation=(5, 5)
 )
 
 

@@ -1,12 +1,15 @@
 """Bases as an axis of a study: declared, counted, trained, stored."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from kandle import bases, kernels
 from kandle._errors import UserError
 from kandle.store import RunSpec
+from kandle.study._cost import DEFAULT
 from kandle.study._declare import declare
 from kandle.study._registry import draws_names
 from kandle.study._trainer import train_batch
@@ -59,6 +62,37 @@ def test_runs_train_on_their_basis():
     assert [outcome.status for outcome in outcomes] == ["ok"] * 3
     assert {outcome.backend for outcome in outcomes} == {kernels.default_backend()}
     assert len({outcome.loss for outcome in outcomes}) == 3  # every initialization is its own
+
+
+OTHERS = [
+    bases.Chebyshev(4),
+    bases.Chebyshev(1025),
+    bases.Legendre(4),
+    bases.Fourier(3),
+    bases.RBF(8),
+    bases.Knots((-1.0, 0.0, 0.5, 1.0), 3),
+]
+
+
+@pytest.mark.parametrize("basis", OTHERS, ids=lambda b: f"{type(b).__name__}-{b.n_basis}")
+def test_only_bases_without_native_kernels_are_estimated_as_dense(basis):
+    splines, other = (study(bases=[b]).specs()[0] for b in ("bspline", basis.to_dict()))
+    factor = 1.0 if kernels.accelerates(basis) else DEFAULT.dense
+    assert DEFAULT.rate(other) == factor * DEFAULT.rate(splines)
+    assert DEFAULT.dense > 1
+    double = other.replace(dtype="float64")
+    assert DEFAULT.rate(double) == factor * DEFAULT.rate(splines.replace(dtype="float64"))
+
+
+def test_planning_a_study_of_bases_does_not_start_jax():
+    code = (
+        "import sys; from kandle.study import plan\n"
+        "from kandle.study._declare import declare\n"
+        f"plan(declare({DECLARED!r}, draws=['independent'])).batches(2)\n"
+        "print('jax' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize(

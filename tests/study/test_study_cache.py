@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
+from kandle import _native
+from kandle._cache import cache_limit, prune
 from kandle._errors import UserError
-from kandle.study._cache import cache_limit, prune
 
 
 def fill(folder, count, size=1000):
@@ -35,7 +36,7 @@ def test_a_folder_that_is_not_there(tmp_path):
 
 def test_processes_may_prune_while_others_write(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from kandle.study._cache import prune\n"
+        "import sys; from pathlib import Path; from kandle._cache import prune\n"
         "folder, name = Path(sys.argv[1]), sys.argv[2]\n"
         "for i in range(60):\n"
         "    (folder / f'{name}-{i}').write_bytes(bytes(1000))\n"
@@ -74,6 +75,52 @@ def test_workers_share_a_cache_whose_entries_may_be_cut_off(tmp_path):
     for path in entries:
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     assert run() == first
+
+
+def printed_by(code, environment, **variables):
+    """What a process prints that looks for compiled programs below its own cache folder."""
+    environment = {**environment, **{name: str(value) for name, value in variables.items()}}
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+FOLDER = (
+    "from kandle.study._environment import prepare; prepare()\n"
+    "import os, sys; assert 'jax' not in sys.modules\n"
+    "print(os.environ['JAX_COMPILATION_CACHE_DIR'])"
+)
+
+
+@pytest.mark.skipif(_native.fingerprint() == "none", reason="needs the native kernels")
+def test_programs_of_other_kernels_are_kept_apart(tmp_path):
+    """Whichever library is loaded: that of an editable install lies elsewhere than the package."""
+    installed = _native.find().read_bytes()
+    same, other = tmp_path / "same.so", tmp_path / "other.so"
+    same.write_bytes(installed)
+    other.write_bytes(installed + b"\0")  # the loader does not read what follows the last section
+
+    def folder(**variables):
+        return printed_by(FOLDER, os.environ, KANDLE_CACHE_DIR=tmp_path, **variables)
+
+    as_installed = folder()
+    assert folder(KANDLE_KERNELS=same) == as_installed
+    assert folder(KANDLE_KERNELS=other) != as_installed
+    assert folder(KANDLE_DISABLE_NATIVE=1) not in (as_installed, folder(KANDLE_KERNELS=other))
+
+
+def test_a_fit_uses_the_programs_of_studies_without_loading_them(tmp_path, quickly_compiling):
+    fit = (
+        "import sys; import numpy as np; from kandle import KANRegressor\n"
+        "x = np.linspace(0, 1, 40)[:, None]\n"
+        "KANRegressor(layers=(2,), n_networks=1, smoothness=0, max_iter=2).fit(x, x[:, 0])\n"
+        "print([name for name in sys.modules if name.startswith(('kandle.study', 'kandle.store'))])"
+    )
+    variables = {"KANDLE_CACHE_DIR": tmp_path}
+    assert printed_by(fit, quickly_compiling, **variables) == "[]"
+    folders = [str(path) for path in (tmp_path / "programs").iterdir()]
+    assert folders == [printed_by(FOLDER, quickly_compiling, **variables)]
 
 
 def test_the_limit_is_a_setting(monkeypatch):

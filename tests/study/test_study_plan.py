@@ -1,9 +1,11 @@
 """Counts, scales, axes, batches and shards."""
 
 import functools
+import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from kandle import study
@@ -12,6 +14,7 @@ from kandle.study import Axes, RunSpec, _calibrate
 from kandle.study._batch import shape
 from kandle.study._catalogue import facts, listed_problems, scheme_facts
 from kandle.study._cost import DEFAULT, CostModel
+from kandle.study._executor import Done
 
 PAPER = {
     "functions": (126_240, 40_800, 2_400),
@@ -76,6 +79,24 @@ def test_a_machine_ten_times_slower_takes_ten_times_the_hours(monkeypatch, noisy
         for scheme in ("baseline", "lecun-normalized"):
             spec = next(spec for spec in specs if spec.scheme == scheme)
             assert model.run(spec) == pytest.approx(factor * known.run(spec), rel=1e-6)
+
+
+def test_a_step_is_measured_on_one_grid():
+    """The model multiplies it by the number of grids."""
+
+    class Machine:
+        """Takes a millisecond per step of a model, on each of its grids."""
+
+        def submit(self, batch):
+            grids = [1 + len(json.loads(spec.refinements or "[]")) for spec in batch.specs]
+            lengths = [spec.steps for spec in batch.specs]
+            self.done = Done(batch, [], 1e-3 * float(np.dot(lengths, grids)))
+
+        def wait(self, timeout):
+            return [self.done]
+
+    spec = RunSpec("own", "f1", "glorot", 5, 8, 2, 0, refinements="[2,4]")
+    assert _calibrate._measured(Machine(), spec) == pytest.approx(1e-3)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

@@ -17,13 +17,14 @@ import pandas as pd
 import pytest
 from study_rows import assert_same, rows
 
-from kandle import init, paper, problems, study
+from kandle import init, kernels, paper, problems, study
 from kandle._errors import UserError
 from kandle.cli import _study, main
 from kandle.report import _names
 from kandle.report.figures._style import line_style
-from kandle.store import Outcome, Store
+from kandle.store import Outcome, RunSpec, Store
 from kandle.study import Axes, CostModel, InlineExecutor, LocalExecutor
+from kandle.study._trainer import train_batch
 from kandle.train import Architecture, train
 
 TINY = Axes(
@@ -100,6 +101,34 @@ def test_rows_tell_the_training(trained):
     for identity, curve in curves.items():
         assert curve.steps.tolist() == [1, 2, 3, 4, 5, 6]
         assert curve.loss[-1] == np.float32(frame.set_index("identity").loc[identity, "loss"])
+
+
+LEAST_SQUARES = "levenberg-marquardt"
+
+
+@pytest.mark.parametrize(
+    ("problem", "optimizer", "computed_by"),
+    [
+        ("transport", "adam", kernels.default_backend()),
+        ("transport", LEAST_SQUARES, kernels.default_backend()),
+        ("mixed", "adam", kernels.default_backend()),
+        ("mixed", LEAST_SQUARES, "dense"),
+        ("dispersive", "adam", "dense"),
+    ],
+)
+def test_the_backend_of_a_row_is_what_computed_the_run(problem, optimizer, computed_by):
+    shape = {"G": 3, "width": 2, "depth": 1}
+    options = {"steps": 1, "dtype": "float64", "rba": "off", "optimizer": optimizer}
+    name = f"study_problem:{problem}"
+    spec = RunSpec(study="own", problem=name, scheme="glorot", seed=0, **shape, **options)
+    [outcome] = train_batch([spec])
+    assert (outcome.status, outcome.backend) == ("ok", computed_by)
+
+
+@pytest.mark.parametrize("backend", ["dense", "reference"])
+def test_a_result_says_which_backend_computed_it(backend):
+    [result] = train("f1", Architecture(2, 1, 3), [("glorot", 0)], steps=1, backend=backend)
+    assert result.backend == backend
 
 
 def test_one_batch_or_many_in_this_process_or_others_give_the_same_rows(

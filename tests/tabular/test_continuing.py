@@ -58,6 +58,19 @@ def test_a_warm_start_continues_and_a_cold_one_does_not():
     assert cold.fit(X, Y).score(X, Y) == before
 
 
+@pytest.mark.parametrize("grid", [np.int64(3), np.uint8(3), [np.int64(3), 3], (3, 3)], ids=repr)
+def test_a_grid_may_be_an_integer_of_numpy(grid):
+    """As a search over parameters gives it."""
+    model = KANRegressor(**SMALL | {"grid": grid}, warm_start=True)
+    plain = KANRegressor(**SMALL, warm_start=True)
+    for _ in range(2):
+        assert model.fit(X, Y).score(X, Y) == plain.fit(X, Y).score(X, Y)
+    with pytest.raises(UserError, match="'grid' or 'degree' cannot differ"):
+        model.set_params(grid=np.int64(4)).fit(X, Y)
+    with pytest.raises(UserError, match="'grid' must be one integer, or 2, one per layer"):
+        model.set_params(grid=[np.int64(3)]).fit(X, Y)
+
+
 @pytest.mark.parametrize("changed", [{"layers": (5,)}, {"grid": 4}, {"degree": 2}], ids=str)
 def test_a_warm_start_cannot_change_the_networks(changed):
     model = KANRegressor(**SMALL, warm_start=True).fit(X, Y)

@@ -10,6 +10,7 @@ from kandle.nn import KAN
 from kandle.tabular import RECIPES, FitSettings
 from kandle.tabular._least_squares import PenalizedRows
 from kandle.tabular._loss import penalties
+from kandle.train import recipe
 from kandle.train._jacobian import Layout
 
 RNG = np.random.default_rng(0)
@@ -58,7 +59,11 @@ def test_a_penalty_of_the_iterations_is_a_penalty_of_the_result():
 def test_recipes_of_training_are_recipes_of_tables():
     for name in ("accurate", "paper", "fast"):
         FitSettings(**RECIPES[name])
-    assert RECIPES["accurate"]["optimizer"] == "levenberg-marquardt"
+    accurate, paper = recipe("accurate"), recipe("paper")
+    assert RECIPES["accurate"]["optimizer"] == accurate.optimizer.name == "levenberg-marquardt"
+    assert RECIPES["accurate"]["grids"] == accurate.grids(FitSettings.grid)
+    assert RECIPES["paper"]["learning_rate"] == paper.optimizer.learning_rate
+    assert RECIPES["fast"] is RECIPES["quick"]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,11 @@ import pytest
 
 from kandle import KAN
 from kandle._errors import UserError
+from kandle.store import compact
+from kandle.study import Axes, register
 from kandle.study._cost import DEFAULT
 from kandle.study._declare import declare
+from kandle.study._exchange import defaults
 from kandle.study._registry import draws_names
 from kandle.study._trainer import train_batch
 from kandle.train import RECIPES, Architecture, recipe, train
@@ -44,6 +47,26 @@ def test_paper_is_the_default(tiny):
     [default] = train(tiny, SHAPE, [("glorot", 0)], steps=3)
     [named] = train(tiny, SHAPE, [("glorot", 0)], steps=3, recipe="paper")
     assert np.array_equal(default.curve_loss, named.curve_loss)
+
+
+@pytest.mark.parametrize("steps", [300, 500, 2000])
+def test_the_rate_of_fast_falls_to_zero_over_the_steps_that_are_made(tiny, steps):
+    """Also where they are not the 500 of the recipe: all of them change the weights."""
+    cosine = {"name": "cosine_decay", "decay_steps": steps}
+    options = {"steps": steps, "curve": "all"}
+    [fast] = train(tiny, SHAPE, [("glorot", 0)], recipe="fast", **options)
+    by_hand = {"learning_rate": 1e-2, "schedule": cosine}
+    [expected] = train(tiny, SHAPE, [("glorot", 0)], optimizer=by_hand, **options)
+    assert np.array_equal(fast.curve_loss, expected.curve_loss)
+    assert len(set(fast.curve_loss[-100:])) > 1
+
+
+def test_on_finer_grids_the_rate_falls_on_each(tiny):
+    options = {"grids": [3, 6], "steps": 40, "curve": "all"}
+    [fast] = train(tiny, SHAPE, [("glorot", 0)], recipe="fast", **options)
+    by_hand = {"learning_rate": 1e-2, "schedule": {"name": "cosine_decay", "decay_steps": 40}}
+    [expected] = train(tiny, SHAPE, [("glorot", 0)], optimizer=by_hand, **options)
+    assert np.array_equal(fast.curve_loss, expected.curve_loss)
 
 
 def test_arguments_override_a_recipe(tiny):
@@ -96,6 +119,41 @@ def test_a_study_takes_a_recipe():
     assert "refinements" not in study().specs()[0].to_dict()
     for name in RECIPES:
         assert study(recipe=name, steps=7).specs()[0].steps == 7
+
+
+FAST_AS_STORED = (
+    '{"G":3,"alpha":null,"beta":null,"bias":true,"checkpoints":"","curve":"log","degree":3,'
+    '"depth":1,"domain":"[-1.0,1.0]","dtype":"float32","gain":null,"learning_rate":0.01,'
+    '"optimizer":"adam","optimizer_arguments":"","problem":"f1","rba":"","reference":"",'
+    '"replicate":0,"residual":"silu","schedule":'
+    '"{\\"decay_steps\\":500,\\"name\\":\\"cosine_decay\\"}","scheme":"glorot","seed":0,'
+    '"settings":"","steps":500,"study":"recipes","width":2}'
+)
+"""The configuration that version 0.2.0 stores for `recipe = "fast"` on a function."""
+
+
+def test_the_schedule_of_a_run_follows_its_steps():
+    """Those of the recipe, of the file, of a scale and of `--steps`."""
+
+    def decay_steps(declared):
+        [plain, pde] = [json.loads(spec.schedule) for spec in declared.specs()]
+        assert plain == pde
+        assert plain["name"] == "cosine_decay"
+        return plain["decay_steps"]
+
+    fast = study(recipe="fast", scales={"smoke": {"steps": 10}})
+    assert compact(fast.specs()[0].to_dict()) == FAST_AS_STORED
+    assert decay_steps(fast) == 500
+    assert decay_steps(fast.at_scale("smoke")) == 10
+    assert decay_steps(fast.with_axes(Axes(steps=3000))) == 3000
+    assert decay_steps(study(recipe="fast", steps=2000)) == 2000
+    assert decay_steps(study(recipe="fast", steps=2000, refinements=[2])) == 2000
+
+
+def test_an_imported_row_has_the_schedule_of_its_steps():
+    register(study(recipe="fast", name="imported-recipe"))
+    assert json.loads(defaults("imported-recipe", "f1")["schedule"])["decay_steps"] == 500
+    assert json.loads(defaults("imported-recipe", "f1", 70)["schedule"])["decay_steps"] == 70
 
 
 def test_a_run_trains_on_finer_grids():

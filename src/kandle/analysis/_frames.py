@@ -12,27 +12,11 @@ import pandas as pd
 
 from kandle._errors import UserError
 from kandle.problems import PROBLEMS
+from kandle.store import ARCHITECTURE, SCHEME, TRAINING
 
-ARCHITECTURE = ("G", "width", "depth")
-TRAINING = (
-    "degree",
-    "steps",
-    "optimizer",
-    "learning_rate",
-    "schedule",
-    "dtype",
-    "rba",
-    "reference",
-    "optimizer_arguments",
-    "domain",
-    "residual",
-    "bias",
-    "draws",
-    "basis",
-)
 VARIANT = ("scheme", "alpha", "beta")
-# What an exported row may say about a scheme beside its exponents.
-_SCHEME_OPTIONS = ("gain", "settings")
+SCHEME_OPTIONS = tuple(name for name in SCHEME if name not in VARIANT)
+"""What an exported row may say about a scheme beside its exponents."""
 REQUIRED = ("problem", "scheme", "G", "width", "depth", "seed", "loss", "l2")
 
 
@@ -98,7 +82,7 @@ def trained_alike(runs: pd.DataFrame) -> Choice:
     """
     runs = check(runs).reset_index(drop=True)
     common, left, kept = _principal(runs, ["problem"], [c for c in TRAINING if c in runs.columns])
-    own = [c for c in _SCHEME_OPTIONS if c in runs.columns]
+    own = [c for c in SCHEME_OPTIONS if c in runs.columns]
     alike, also_left, also_kept = _principal(common, ["problem", "scheme"], own)
     return Choice(alike, (*left, *also_left), (*kept, *also_kept))
 
@@ -110,7 +94,7 @@ def full_length(problems: pd.Series) -> pd.Series:
 
 def _options(runs: pd.DataFrame) -> list[str]:
     """The configuration columns of `runs` beyond problem, architecture, exponents and seed."""
-    return [c for c in (*TRAINING, *_SCHEME_OPTIONS) if c in runs.columns]
+    return [c for c in (*TRAINING, *SCHEME_OPTIONS) if c in runs.columns]
 
 
 def pooled_axes(runs: pd.DataFrame, by: str) -> list[str]:

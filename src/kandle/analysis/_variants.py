@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 
-from kandle.analysis._frames import groups
+from kandle.analysis._frames import SCHEME_OPTIONS, groups
 from kandle.analysis._uncertainty import (
     median_interval,
     percentage,
@@ -23,7 +23,7 @@ def named_variants(runs: pd.DataFrame, *, exponents: bool = True) -> pd.DataFram
     `{"spread": 0.5}` becomes `quiet(spread=0.5)`; a scheme used as it is keeps its name. Without
     `exponents`, α and β stay where they are and are not in the name.
     """
-    taken = ("alpha", "beta", *_OPTIONS) if exponents else _OPTIONS
+    taken = ("alpha", "beta", *SCHEME_OPTIONS) if exponents else SCHEME_OPTIONS
     blank = {"alpha": np.nan, "beta": np.nan, "gain": np.nan, "settings": ""}
     runs = runs.assign(**{c: v for c, v in blank.items() if c not in runs.columns})
     code = groups(runs[["scheme", *taken]])
@@ -41,7 +41,7 @@ def variants_apart(runs: pd.DataFrame) -> pd.DataFrame:
     `glorot(gain=2)` are then compared like any schemes. Exponents of the power law stay exponents.
     A baseline that is never used as it is keeps its name, as it is what others are compared with.
     """
-    present = [c for c in _OPTIONS if c in runs.columns]
+    present = [c for c in SCHEME_OPTIONS if c in runs.columns]
     if not present or runs.empty:
         return runs
     counts = runs[["scheme", *present]].drop_duplicates()["scheme"].value_counts()
@@ -55,9 +55,6 @@ def variants_apart(runs: pd.DataFrame) -> pd.DataFrame:
     for column in ("scheme", *present):
         runs.loc[named.index, column] = named[column]
     return runs
-
-
-_OPTIONS = ("gain", "settings")
 
 
 def _name(row: dict) -> str:

@@ -6,7 +6,6 @@ under a name that carries a version, because cached executables refer to handler
 
 import ctypes
 import functools
-import hashlib
 import re
 import warnings
 from pathlib import Path
@@ -97,17 +96,6 @@ def library() -> ctypes.CDLL | None:
         handler = jax.ffi.pycapsule(getattr(opened, symbol))
         jax.ffi.register_ffi_target(f"{symbol}_{_VERSION}", handler, platform="cpu")
     return opened
-
-
-@functools.cache
-def fingerprint() -> str:
-    """A short hash of the compiled kernels and the instruction set chosen, or "none"."""
-    opened = library()
-    if opened is None:
-        return "none"
-    digest = hashlib.sha256(Path(opened._name).read_bytes())
-    digest.update(opened.kandle_isa())
-    return digest.hexdigest()[:16]
 
 
 def has_fused_jet(degree: int, first: int, second: int) -> bool:

@@ -10,26 +10,13 @@ import contextlib
 import hashlib
 import io
 import os
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-
-def directory() -> Path:
-    """`KANDLE_CACHE_DIR` if set, else the folder the platform has for caches."""
-    if given := os.environ.get("KANDLE_CACHE_DIR"):
-        return Path(given)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "kandle"
-    variable, default = (
-        ("LOCALAPPDATA", Path.home() / "AppData" / "Local")
-        if sys.platform == "win32"
-        else ("XDG_CACHE_HOME", Path.home() / ".cache")
-    )
-    return Path(os.environ.get(variable) or default) / "kandle"
+from kandle._cache import cache_directory
 
 
 def kept(name: str, compute: Callable[..., np.ndarray], *arguments: np.ndarray) -> np.ndarray:
@@ -41,7 +28,7 @@ def kept(name: str, compute: Callable[..., np.ndarray], *arguments: np.ndarray) 
     for argument in arguments:
         key.update(repr(argument.shape).encode() + np.ascontiguousarray(argument, "<f8").tobytes())
     try:
-        path = directory() / "references" / f"{name}-{key.hexdigest()[:16]}.bin"
+        path = cache_directory() / "references" / f"{name}-{key.hexdigest()[:16]}.bin"
     except RuntimeError:  # no home directory
         return compute(*arguments)
     value = _read(path)

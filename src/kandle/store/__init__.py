@@ -7,20 +7,35 @@ from kandle.store._outcome import OUTCOME_KINDS, OUTCOME_TYPES, Curve, Outcome, 
 from kandle.store._packed import read_manifest
 from kandle.store._place import writer
 from kandle.store._rows import Row
-from kandle.store._run import ADDED_DEFAULTS, FIELDS, KINDS, REQUIRED, RunSpec, compact
+from kandle.store._run import (
+    ADDED_DEFAULTS,
+    ARCHITECTURE,
+    FIELDS,
+    KINDS,
+    MEMBER,
+    REQUIRED,
+    SCHEME,
+    TRAINING,
+    RunSpec,
+    compact,
+)
 from kandle.store._sessions import Session
 from kandle.store._store import SchemeLook, Store
 from kandle.store._verify import Repaired, Verification, repair, verify
 
 __all__ = [
     "ADDED_DEFAULTS",
+    "ARCHITECTURE",
     "COLUMNS",
     "FIELDS",
     "KINDS",
+    "MEMBER",
     "OUTCOME_KINDS",
     "OUTCOME_TYPES",
     "PYTHON",
     "REQUIRED",
+    "SCHEME",
+    "TRAINING",
     "TYPES",
     "Curve",
     "Gathered",

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kandle._cache import cache_directory
 from kandle.store._errors import StoreError
 
 PACKED, MANIFEST = "runs.sqlite.xz", "manifest.json"
@@ -46,9 +47,7 @@ def open_packed(directory: Path) -> Path:
     located = locate(directory)
     if not is_packed(located) or (located / "runs.sqlite").exists():
         return located
-    from kandle.problems._cache import directory as cache
-
-    return unpack(located, cache())
+    return unpack(located, cache_directory())
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:

@@ -158,3 +158,19 @@ ADDED_DEFAULTS: dict[str, Any] = {
     field.name: field.default for field in _FIELDS if ADDED in get_args(field.type)
 }
 _NUMBERS = tuple(name for name, kind in PYTHON_TYPES.items() if kind in (float, float | None))
+
+# Every field has one of five roles: it names the run's `study` and `problem`, shapes the network
+# (`G`, `width`, `depth`), says how the network is initialized, says what is recorded, or says how
+# the network is trained. The last are those that no list names: a field that is added counts as
+# one of them, so that runs that differ in it are never taken for repeats of one another.
+SCHEME = ("scheme", "alpha", "beta", "gain", "settings")
+"""The fields of a scheme and its settings."""
+MEMBER = (*SCHEME, "seed", "replicate")
+"""The fields in which runs may differ that train together: which initialization a model has."""
+RECORDED = ("curve", "checkpoints")
+"""What is recorded of a training, which does not depend on them."""
+ARCHITECTURE = ("G", "width", "depth")
+TRAINING = tuple(
+    name for name in FIELDS if name not in ("study", "problem", *ARCHITECTURE, *MEMBER, *RECORDED)
+)
+"""How a network is trained: two schemes may be compared where all of these are equal."""

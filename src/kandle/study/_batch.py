@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kandle._errors import UserError
-from kandle.store import FIELDS, RunSpec
+from kandle.store import FIELDS, MEMBER, RunSpec
 from kandle.study._catalogue import is_normalized
 from kandle.study._cost import DEFAULT, CostModel
 
@@ -18,9 +18,8 @@ _LONGEST = 100.0
 _SHORTEST = 8.0
 _MOST_RUNS = 32
 
-# Runs of a batch may differ in these: the compiled program takes weights as arguments.
-_MEMBER = ("scheme", "alpha", "beta", "gain", "settings", "seed", "replicate")
-_SHARED = operator.attrgetter(*(name for name in FIELDS if name not in _MEMBER))
+# What runs of a batch have in common: the compiled program takes weights as arguments.
+_SHARED = operator.attrgetter(*(name for name in FIELDS if name not in MEMBER))
 _PROGRAM = operator.attrgetter("basis", "G", "width", "depth", "degree", "dtype", "scheme")
 
 

@@ -70,7 +70,7 @@ def _measured(executor: Executor, spec: RunSpec) -> float:
 
 def _seconds(executor: Executor, spec: RunSpec, steps: int) -> float:
     members = tuple(
-        spec.replace(seed=seed, steps=steps, checkpoints="", curve="log")
+        spec.replace(seed=seed, steps=steps, refinements="", checkpoints="", curve="log")
         for seed in range(_MEMBERS)
     )
     executor.submit(Batch(members, 0.0))

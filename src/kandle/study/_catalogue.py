@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kandle import init
-from kandle.store import RunSpec, SchemeLook
+from kandle.store import SCHEME, RunSpec, SchemeLook
 
 
 class Facts(NamedTuple):
@@ -99,7 +99,7 @@ def _facts_of(scheme: init.Scheme) -> SchemeFacts:
     return SchemeFacts(scheme.normalized, exponents)
 
 
-_SCHEME_FIELDS = operator.attrgetter("scheme", "alpha", "beta", "gain", "settings")
+_SCHEME_FIELDS = operator.attrgetter(*SCHEME)
 _normalized: dict[tuple, bool] = {}
 
 

@@ -11,6 +11,8 @@ import functools
 import json
 from dataclasses import dataclass
 
+from kandle import bases
+from kandle._route import basis_obstacle
 from kandle.store import RunSpec
 from kandle.study._catalogue import facts, is_normalized
 
@@ -46,7 +48,7 @@ class CostModel:
         rate = self.pde if facts(spec.problem).kind == "pde" else self.function
         if is_normalized(spec):
             rate = self.normalized
-        if spec.basis:
+        if not _is_accelerated(spec.basis):
             rate *= self.dense
         return rate * self.doubled if spec.dtype == "float64" else rate
 
@@ -58,6 +60,12 @@ class CostModel:
             pairs = sum(_weights(spec, G) ** 2 for G in grids)
             return spec.steps * facts(spec.problem).points * pairs * self.least_squares
         return self.step(spec) * (spec.steps * len(grids) + spectra * self.spectrum)
+
+
+@functools.cache
+def _is_accelerated(basis: str) -> bool:
+    """Whether there are native kernels for a basis, whether or not this machine can use them."""
+    return not basis or basis_obstacle(bases.from_dict(json.loads(basis))) is None
 
 
 def _weights(spec: RunSpec, grid: int) -> int:

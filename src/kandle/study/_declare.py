@@ -156,12 +156,10 @@ def _recipe(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
     with _errors_name(place):
         chosen = recipe(given["recipe"])
-    plain = chosen.optimizer.to_dict()
     fields: dict[str, Any] = {
-        "optimizers": tuple(_optimizers(place, plain)),
+        "recipe": chosen,
         "dtypes": (chosen.dtype,),
         "refinements": chosen.refinements,
-        "steps_by_kind": tuple(chosen.steps.items()),
     }
     # As in `train`: least squares use no attention unless it is requested.
     return fields | ({"rba": ("off",)} if chosen.optimizer.least_squares else {})
@@ -228,12 +226,7 @@ def _optimizers(place: str, given: Mapping[str, Any]) -> list[OptimizerChoice]:
         if not isinstance(schedule, str):
             form.check(f"{place}schedule: ", schedule, {}, others=form.plain)
     return [
-        OptimizerChoice(
-            given.get("name", "adam"),
-            float(learning_rate),
-            schedule if isinstance(schedule, str) else compact(schedule),
-            compact(arguments) if arguments else "",
-        )
+        OptimizerChoice.of(given.get("name", "adam"), learning_rate, schedule, arguments)
         for learning_rate in form.as_axis(given.get("learning_rate", 1e-3))
         for schedule in form.as_axis(given.get("schedule", "constant"))
         for arguments in form.as_axis(given.get("arguments", {}))

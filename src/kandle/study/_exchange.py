@@ -289,5 +289,11 @@ def defaults(study: str, problem: str, steps: int | None = None) -> dict[str, An
             raise must("'steps'", "given for a problem of your own", None)
         facts = Facts("function", default_steps=steps)
     declared = get(study) if study in names() else Study(study, (), (), ())
-    alone = dataclasses.replace(declared, problems=(problem,), architectures=((1, 1, 1),))
+    alone = dataclasses.replace(
+        declared,
+        problems=(problem,),
+        architectures=((1, 1, 1),),
+        # A recipe's schedule and the checkpoints are those of a run of so many steps.
+        steps=steps or declared.steps,
+    )
     return next(alone.trainings(lambda _: facts))

@@ -14,7 +14,7 @@ from kandle.study._axes import Axes, Shape, counted_seeds, replace_coordinates
 from kandle.study._catalogue import Facts, facts, scheme_facts
 
 if TYPE_CHECKING:
-    from kandle.train import Optimizer
+    from kandle.train import Optimizer, Recipe
 
 SCALES = ("smoke", "quick", "overnight", "paper")
 
@@ -52,6 +52,18 @@ class OptimizerChoice:
     schedule: str = "constant"
     arguments: str = ""
 
+    @classmethod
+    def of(
+        cls,
+        name: str = "adam",
+        learning_rate: float = 1e-3,
+        schedule: str | Mapping[str, Any] = "constant",
+        arguments: Mapping[str, Any] | None = None,
+    ) -> "OptimizerChoice":
+        """The choice with these fields of `kandle.train.Optimizer`."""
+        encoded = schedule if isinstance(schedule, str) else compact(schedule)
+        return cls(name, float(learning_rate), encoded, compact(arguments) if arguments else "")
+
     def build(self) -> "Optimizer":
         """The optimizer as `kandle.train` takes it."""
         from kandle.train import Optimizer
@@ -69,9 +81,10 @@ class Study:
     `bases` are canonical JSON; "" stands for uniform B-splines, the only ones that multiply with
     the grids and degrees. `checkpoints` is the number of spectra, evenly spaced from before the
     first update to after the last. `refinements` are multiples of G: after training on G intervals
-    a run trains on these, `steps` updates on each grid. With `steps` None a problem has the length
-    of its kind in `steps_by_kind`, or else its own. `source` is the file that declares the study,
-    for error messages.
+    a run trains on these, `steps` updates on each grid. A `recipe` takes the place of `optimizers`,
+    for its schedule follows the number of steps. With `steps` None a problem has the length that
+    the recipe gives it, or else its own. `source` is the file that declares the study, for error
+    messages.
     """
 
     name: str
@@ -93,7 +106,7 @@ class Study:
     curve: str = "log"
     checkpoints: int = 0
     refinements: tuple[int, ...] = ()
-    steps_by_kind: tuple[tuple[str, int], ...] = ()
+    recipe: "Recipe | None" = None
     scales: tuple[tuple[str, Axes], ...] = ()
     source: str = ""
 
@@ -173,25 +186,33 @@ class Study:
                 ]
         return found
 
+    def _steps_of(self, problem: Facts) -> int:
+        """The updates per grid on a problem, unless the study sets them."""
+        return problem.default_steps if self.recipe is None else self.recipe.steps_for(problem)
+
+    def _optimizers_for(self, steps: int) -> tuple[OptimizerChoice, ...]:
+        """The optimizers of runs with so many updates per grid."""
+        if self.recipe is None:
+            return self.optimizers
+        return (OptimizerChoice.of(**self.recipe.optimizer_for(steps).to_dict()),)
+
     def trainings(self, ask: Callable[[str], Facts] = facts) -> Iterator[dict[str, Any]]:
         """The fields that runs of one problem, architecture and way of training share, in order.
 
         `ask` returns the facts of a problem.
         """
-        ways = list(
-            itertools.product(
-                self._edges(),
+        every_edge = self._edges()
+        for problem in self.problems:
+            known = ask(problem)
+            steps = self.steps or self._steps_of(known)
+            ways = itertools.product(
+                every_edge,
                 self.residuals,
                 self.biases,
-                self.optimizers,
+                self._optimizers_for(steps),
                 self.dtypes,
                 self.draws,
             )
-        )
-        for problem in self.problems:
-            known = ask(problem)
-            own = dict(self.steps_by_kind).get(known.kind, known.default_steps)
-            steps = self.steps or own
             rba = self.rba if known.kind == "pde" else ("",)
             references = (self.references or (known.reference,)) if known.reference else ("",)
             for way, weights, reference in itertools.product(ways, rba, references):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import kandle
-from kandle import bases, kernels, problems
+from kandle import bases, problems
 from kandle.store import Curve, Outcome, RunSpec, Spectrum
 from kandle.study._catalogue import build_scheme
 from kandle.study._environment import machine
@@ -40,8 +40,7 @@ def train_batch(specs: Sequence[RunSpec]) -> list[Outcome]:
         on_checkpoint=_recorder(problem) if checkpoints else None,
         progress=_hide_progress,
     )
-    backend = kernels.default_backend(_architecture(spec).edge_basis)
-    return [_outcome(result, backend) for result in results]
+    return [_outcome(result) for result in results]
 
 
 def _architecture(spec: RunSpec) -> Architecture:
@@ -87,7 +86,7 @@ def _share(share: Sequence[float] | None) -> np.ndarray | None:
     return None if share is None else np.asarray(share, np.float32)
 
 
-def _outcome(result: Result, backend: str) -> Outcome:
+def _outcome(result: Result) -> Outcome:
     return Outcome(
         status=result.status,
         diverged_at=result.diverged_at,
@@ -97,7 +96,7 @@ def _outcome(result: Result, backend: str) -> Outcome:
         test_mse=result.test_mse,
         wall_s=result.wall_s,
         machine=machine(),
-        backend=backend,
+        backend=result.backend,
         version=kandle.__version__,
         curve=Curve(result.curve_steps, result.curve_loss),
         spectra=tuple(result.extra.get("spectra", ())),

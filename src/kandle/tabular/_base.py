@@ -224,18 +224,20 @@ class KANEstimator(BaseEstimator):
                 "A schedule of grids cannot continue an earlier fit: its networks are on the last "
                 "grid. Set warm_start=False, or call fit in place of partial_fit."
             )
-        [first, *_], n = separate(self.fitted_.model, self._merged), len(self.model_.layers)
-        given = [settings.grid] * n if isinstance(settings.grid, int) else settings.grid
-        bases = [BSpline(int(grid), int(settings.degree)) for grid in given]
-        changed = {
-            "'layers'": tuple(map(int, settings.layers)) != first.widths[1:-1],
-            "'grid' or 'degree'": bases != [layer.basis for layer in first.layers],
-        }
-        for names in (names for names, differs in changed.items() if differs):
-            raise UserError(
-                f"{names} cannot differ from the last fit in one that continues it. "
-                "Set warm_start=False, or clone the estimator."
-            )
+        [first, *_] = separate(self.fitted_.model, self._merged)
+
+        def check(names: str, same: bool) -> None:
+            if not same:
+                raise UserError(
+                    f"{names} cannot differ from the last fit in one that continues it. "
+                    "Set warm_start=False, or clone the estimator."
+                )
+
+        layers = tuple(map(int, settings.layers))
+        check("'layers'", layers == first.widths[1:-1])
+        grids = settings.grids_for(len(first.layers))
+        bases = [BSpline(grid, int(settings.degree)) for grid in grids]
+        check("'grid' or 'degree'", bases == [layer.basis for layer in first.layers])
 
     def _report(self) -> Report | None:
         if not self.verbose:

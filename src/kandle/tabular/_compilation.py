@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import jax
 from jax.experimental.compilation_cache import compilation_cache
 
-from kandle.study._environment import cache_directory, machine_key
+from kandle._cache import programs_directory
 
 
 @contextlib.contextmanager
@@ -17,7 +17,7 @@ def cached_compilation() -> Iterator[None]:
     warns, and compiles.
     """
     ours = {
-        "jax_compilation_cache_dir": str(cache_directory() / "programs" / machine_key()),
+        "jax_compilation_cache_dir": str(programs_directory()),
         "jax_persistent_cache_min_compile_time_secs": 0.2,
         "jax_persistent_cache_min_entry_size_bytes": -1,
     }

@@ -43,8 +43,8 @@ class KANRegressor(MultiOutputMixin, RegressorMixin, KANEstimator):
         weight_decay: the factor of Σ (r² + (c·b)²), the squared weights, in the training loss.
         n_networks: how many networks are averaged.
         recipe: settings by one name: "accurate" (least squares on 5 and then 10 intervals),
-            "paper", "fast", or those of `kandle fit --recipe`. Parameters that differ from their
-            defaults take precedence.
+            "paper", or those of `kandle fit --recipe`, of which "fast" is another name for
+            "quick". Parameters that differ from their defaults take precedence.
         warm_start: whether `fit` continues from the networks of the last fit and their scaling.
         verbose: whether to print the loss on the way.
         random_state: of the weights, of the rows held out and of the batches.

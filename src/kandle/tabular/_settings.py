@@ -12,37 +12,13 @@ import numpy as np
 from kandle._errors import must, unknown
 from kandle._seed import check_seed
 from kandle.init import Scheme
+from kandle.train import recipe as recipe_of_train
 
 # The values that smoothness="auto" chooses from.
 SMOOTHNESS = (1e-4, 1e-3, 1e-2, 1e-1)
 
 # Least squares also tries this one, since it gets far enough for it to matter.
 SMALL_SMOOTHNESS = 1e-6
-
-# Settings by name: what they differ from the defaults in. A given grid replaces the first of a
-# schedule, see `with_recipe`.
-RECIPES: dict[str, dict[str, Any]] = {
-    "default": {},
-    "quick": {"networks": 2, "smoothness": 1e-3, "steps": 500, "patience": 100},
-    "thorough": {"layers": (32,), "networks": 10, "steps": 5000, "patience": 500},
-    "noise-free": {
-        "layers": (8, 8),
-        "networks": 1,
-        "smoothness": 0.0,
-        "early_stopping": False,
-        "steps": 5000,
-    },
-    # Those of `kandle.train`.
-    "accurate": {"optimizer": "levenberg-marquardt", "grids": (5, 10)},
-    "paper": {
-        "layers": (8, 8),
-        "learning_rate": 1e-3,
-        "networks": 1,
-        "smoothness": 0.0,
-        "early_stopping": False,
-    },
-    "fast": {"networks": 2, "smoothness": 1e-3, "steps": 500, "patience": 100},
-}
 
 OPTIMIZERS = ("adam", "levenberg-marquardt")
 
@@ -127,6 +103,16 @@ class FitSettings:
         """The grid of the fitted network."""
         return self.grids[-1] if self.grids else self.grid
 
+    def grids_for(self, layers: int, *, finest: bool = False) -> list[int]:
+        """The grid of each of so many layers, as plain integers: those of `grid`, or the finest."""
+        grid = self.finest if finest else self.grid
+        if not isinstance(grid, Sequence):
+            return [int(grid)] * layers
+        grids = [int(each) for each in grid]
+        if len(grids) != layers:
+            raise must("'grid'", f"one integer, or {layers}, one per layer", grid)
+        return grids
+
     @classmethod
     def checked(cls, values: Mapping[str, Any], names: Mapping[str, str]) -> "FitSettings":
         """Settings of these values, where an error calls them by the names that the user wrote."""
@@ -143,6 +129,43 @@ class FitSettings:
             return _BATCH_OF_MEDIUM if rows <= _MEDIUM else _BATCH
         size = int(self.batch_size)
         return None if size >= rows else size
+
+
+def _from_training(name: str) -> dict[str, Any]:
+    """What a recipe of `kandle.train` says of the optimizer and the grids."""
+    recipe = recipe_of_train(name)
+    values: dict[str, Any] = {"optimizer": recipe.optimizer.name}
+    if recipe.optimizer.least_squares is None:
+        values["learning_rate"] = recipe.optimizer.learning_rate
+    if recipe.refinements:
+        values["grids"] = recipe.grids(FitSettings.grid)  # pyright: ignore[reportArgumentType]
+    return values
+
+
+# Settings by name: what they differ from the defaults in. A given grid replaces the first of a
+# schedule, see `with_recipe`.
+RECIPES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "quick": {"networks": 2, "smoothness": 1e-3, "steps": 500, "patience": 100},
+    "thorough": {"layers": (32,), "networks": 10, "steps": 5000, "patience": 500},
+    "noise-free": {
+        "layers": (8, 8),
+        "networks": 1,
+        "smoothness": 0.0,
+        "early_stopping": False,
+        "steps": 5000,
+    },
+    "accurate": _from_training("accurate"),
+    "paper": {
+        **_from_training("paper"),
+        "layers": (8, 8),
+        "networks": 1,
+        "smoothness": 0.0,
+        "early_stopping": False,
+    },
+}
+# The name that `kandle.train` has for a short training.
+RECIPES["fast"] = RECIPES["quick"]
 
 
 def with_recipe(recipe: str | None, given: Mapping[str, Any]) -> dict[str, Any]:

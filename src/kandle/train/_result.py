@@ -42,6 +42,9 @@ class Result:
         test_mse: mean squared error on held-out samples.
         curve_steps: the recorded steps; step s is the s-th update, counted from 1.
         curve_loss: the loss before each of these updates.
+        backend: what computed the training: a backend of `kandle.kernels`, or "dense" where a part
+            of it was computed in plain JAX (least squares of general PDEs, derivatives of orders
+            above two).
         wall_s: wall time of the batch divided by its number of models, in seconds.
         model: the trained network if `keep_weights`, else None.
         extra: values stored by the checkpoint hook.
@@ -59,6 +62,7 @@ class Result:
     test_mse: float
     curve_steps: Int[np.ndarray, " recorded"]
     curve_loss: Float[np.ndarray, " recorded"]
+    backend: str
     wall_s: float = math.nan
     model: KAN | None = None
     extra: dict[str, Any] = field(default_factory=dict)

@@ -114,7 +114,11 @@ def train(
         'ok'
     """
     chosen = _check_recipe(recipe, optimizer)
-    optimizer = as_optimizer(chosen.optimizer if optimizer is None else optimizer)
+    problem = cast(Problem, problems.get(problem))
+    if draws == "published":
+        problem = cast(Problem, importlib.import_module("kandle.paper").published(problem))
+    steps = _check_steps(chosen.steps_for(problem) if steps is None else steps)
+    optimizer = as_optimizer(chosen.optimizer_for(steps) if optimizer is None else optimizer)
     dtype = chosen.dtype if dtype is None else dtype
     least_squares = optimizer.least_squares
     if rba is None:
@@ -122,11 +126,7 @@ def train(
     balance = 1.0 if least_squares is None else least_squares.balance
     _check_names(dtype, rba, curve)
     sampler = resolve_sampler(sampler, draws, "train")
-    problem = cast(Problem, problems.get(problem))
-    if draws == "published":
-        problem = cast(Problem, importlib.import_module("kandle.paper").published(problem))
     members = _check_members(members)
-    steps = _check_steps(chosen.steps_for(problem) if steps is None else steps)
     if not isinstance(architecture, Architecture):
         raise must("'architecture' of train", "an Architecture", architecture)
     initial = _check_initial(initial, len(members), architecture, problem)
@@ -323,6 +323,7 @@ def _results(settings: Settings, population: Population) -> list[Result]:
             **errors._asdict(),
             curve_steps=stored,
             curve_loss=losses[stored - 1, p],
+            backend=_backend(network, s.objective),
             model=network if s.keep_weights else None,
         )
         if isinstance(s.objective, Solve):
@@ -332,6 +333,16 @@ def _results(settings: Settings, population: Population) -> list[Result]:
                 result.curve_coefficients[name] = curve[stored - 1]
         results.append(result)
     return results
+
+
+def _backend(network: KAN, objective: Objective) -> str:
+    """What computed a trained network: the slowest backend that had a part in it."""
+    used = {kernels.check_backend(layer.backend, layer.basis) for layer in network.layers}
+    if isinstance(objective, Solve):
+        orders = [len(index) for group in objective.groups for index in group.reads]
+        if max(orders, default=0) > 2:
+            used.add("dense")  # see `KAN.derivatives`
+    return min(used, key=kernels.BACKENDS.index)
 
 
 def _divergence(losses: Float[np.ndarray, " steps"], weights_finite: bool) -> int | None:
