@@ -30,7 +30,6 @@ _HANDLERS = (
     "total",
     "adam_update",
     "adam_apply",
-    "jet_step",
     "global_forward",
     "global_backward_x",
     "global_backward_w",
