@@ -13,10 +13,9 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from kandle import kernels
-from kandle.nn import KAN
+from kandle.nn import KAN, squared_error
 from kandle.ntk._tangents import Directions
 from kandle.problems import Group
-from kandle.train._squared_error import fused_squared_error
 
 # Arrays by name. A population holds them with an axis of models in front, an objective sees those
 # of one model.
@@ -146,7 +145,7 @@ class Fit(Objective):
 
     def loss(self, model: KAN, data: Data, aux: Aux, backend: str) -> tuple[Float[Array, ""], Aux]:
         x, y = data["x"], data["y"]
-        fused = fused_squared_error(model, x, y, jnp.full(len(y), 1 / y.size, y.dtype))
+        fused = squared_error(model, x, y, jnp.full(len(y), 1 / y.size, y.dtype))
         if fused is not None:
             return fused, aux
         error = jnp.ravel(model(x) - y)
@@ -172,7 +171,7 @@ class FitRows(Objective):
 
     def loss(self, model: KAN, data: Data, aux: Aux, backend: str) -> tuple[Float[Array, ""], Aux]:
         x, y, weight = data["x"], data["y"], data["weight"]
-        fused = fused_squared_error(model, x, y, weight)
+        fused = squared_error(model, x, y, weight)
         if fused is not None:
             return fused, aux
         error = model(x) - y
