@@ -120,8 +120,10 @@ def test_a_function_without_support_has_the_weight_zero():
 
 
 def test_only_splines():
-    with pytest.raises(UserError, match="'old' and 'new' of transfer must be bases of splines"):
+    with pytest.raises(UserError, match=r"'new' of transfer must be a BSpline or Knots\. Got Cheb"):
         transfer(BSpline(5), Chebyshev(4))
+    with pytest.raises(UserError, match=r"'old' of transfer must be a BSpline or Knots\. Got Cheb"):
+        transfer(Chebyshev(4), BSpline(5))
 
 
 def test_needs_no_jax():

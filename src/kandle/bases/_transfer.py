@@ -30,9 +30,10 @@ def transfer(old: Basis, new: Basis) -> Float[np.ndarray, "n_new n_old"]:
         >>> transfer(coarse, fine) @ [0.0, 1.0]  # a line from 0 at -1 to 1 at 1
         array([0. , 0.5, 1. ])
     """
-    for basis in (old, new):
-        if not isinstance(basis, BSpline | Knots):
-            raise must("'old' and 'new' of transfer", "bases of splines", basis)
+    if not isinstance(old, BSpline | Knots):
+        raise must("'old' of transfer", "a BSpline or Knots", old)
+    if not isinstance(new, BSpline | Knots):
+        raise must("'new' of transfer", "a BSpline or Knots", new)
     lo, hi = new.domain
 
     # Between neighbouring knots of either basis the integrand is a polynomial, of at most twice the
