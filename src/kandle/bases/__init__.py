@@ -17,6 +17,7 @@ from kandle.bases._moments import Moments, moments, residual_moment
 from kandle.bases._rbf import RBF
 from kandle.bases._recursion import recursion
 from kandle.bases._registry import BASES, from_dict, get
+from kandle.bases._transfer import transfer
 
 if TYPE_CHECKING:
     from kandle.bases._jax import evaluate
@@ -45,6 +46,7 @@ __all__ = [
     "moments",
     "recursion",
     "residual_moment",
+    "transfer",
 ]
 
 

@@ -1,6 +1,7 @@
 """How a KAN layer's weights are initialized: one small class per scheme, and their names.
 
-The schemes' formulas work without JAX; drawing weights imports it.
+The schemes' formulas, and `draw_weights` from a source such as `NumPySource`, work without JAX;
+drawing from JAX keys imports it.
 
 Example:
     >>> get("power-law")
@@ -20,6 +21,7 @@ from kandle.init._power_law import PowerLaw
 from kandle.init._quiet import Quiet
 from kandle.init._registry import SCHEMES, from_dict, get, identifier, to_dict
 from kandle.init._scheme import Scheme
+from kandle.init._weights import NumPySource, Source, draw_weights
 
 if TYPE_CHECKING:
     from kandle.init._draw import DRAWS, Sampler, draw_scaled
@@ -34,13 +36,16 @@ __all__ = [
     "LeCun",
     "Moments",
     "Normal",
+    "NumPySource",
     "PowerLaw",
     "Quiet",
     "Sample",
     "Sampler",
     "Scheme",
+    "Source",
     "Uniform",
     "draw_scaled",
+    "draw_weights",
     "from_dict",
     "get",
     "identifier",

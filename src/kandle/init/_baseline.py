@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kandle.bases import Moments
-from kandle.init._scheme import Law, Scales, Scheme
+from kandle.init._scheme import Scales, Scheme
+from kandle.init._weights import Law
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Draw weights of given standard deviations: the only place where randomness enters a network."""
+"""Weights from JAX keys, in one compiled program: those of `KAN`, training and studies."""
 
 import functools
 import importlib
@@ -14,7 +14,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from kandle._errors import UserError, must, unknown
-from kandle.init._scheme import Law
+from kandle.init._weights import Law, draw_weights
 
 DRAWS = ("independent", "published")
 
@@ -49,6 +49,24 @@ class Sampler:
         return jax.random.uniform(key, shape, dtype, minval=-end, maxval=end)
 
 
+@dataclass(frozen=True)
+class _KeySource:
+    """The numbers that a sampler draws from one key, as a source of `draw_weights`."""
+
+    sampler: Sampler
+    key: Array
+    dtype: np.dtype
+
+    def normal(self, shape: tuple[int, ...]) -> Array:
+        return self.sampler.normal(self.key, shape, self.dtype)
+
+    def uniform(self, shape: tuple[int, ...]) -> Array:
+        return self.sampler.uniform(self.key, shape, self.dtype)
+
+    def ones(self, shape: tuple[int, ...]) -> Array:
+        return jnp.ones(shape, self.dtype)
+
+
 def draw_scaled(
     key: Array,
     sigma_r: Any,
@@ -73,19 +91,24 @@ def draw_scaled(
 
     Args:
         key: the layer's own key.
-        sigma_r: standard deviation of r; None draws no r.
-        sigma_b: standard deviation of b: one number, or one per basis function.
+        sigma_r: standard deviation of r: one number, or one per input; None draws no r.
+        sigma_b: standard deviation of b: one number, one per basis function, or an array of shape
+            (n_in, 1) or (n_in, n_basis).
         n_in, n_out, n_basis: shape of the layer.
         law: distribution of r, "normal" or "uniform" (on ±√3 σ_r).
         dtype: type of the weights.
         sampler: source of the random numbers; None is `Sampler()`.
         draws: deprecated, see `resolve_sampler`.
     """
-    sampler = resolve_sampler(sampler, draws, "draw_scaled")
+    # A network resolves its sampler once, and then passes it to every layer.
+    if draws is not None or not isinstance(sampler, Sampler):
+        sampler = resolve_sampler(sampler, draws, "draw_scaled")
     dtype = _check_dtype(dtype)
-    sigma_r = None if sigma_r is None else _check_sigma("sigma_r", sigma_r, dtype, [()])
-    sigma_b = _check_sigma("sigma_b", sigma_b, dtype, [(), (int(n_basis),)])
-    shape = int(n_out), int(n_in), int(n_basis)
+    n_out, n_in, n_basis = shape = int(n_out), int(n_in), int(n_basis)
+    if sigma_r is not None:
+        sigma_r = _check_sigma("sigma_r", sigma_r, dtype, [(), (n_in,)])
+    shapes_b = [(), (n_basis,), (n_in, 1), (n_in, n_basis)]
+    sigma_b = _check_sigma("sigma_b", sigma_b, dtype, shapes_b)
     return _draw(key, sigma_r, sigma_b, shape, law, dtype, sampler)
 
 
@@ -99,17 +122,12 @@ def _draw(
     dtype: np.dtype,
     sampler: Sampler,
 ):
-    n_out, n_in, _ = shape
     # Inside a caller's `jit` these are constants. Without the barrier XLA would fold them into the
     # constants of the random numbers, and the last bits would differ from a draw outside it.
     sigma_r, sigma_b = jax.lax.optimization_barrier((sigma_r, sigma_b))
-    c = jnp.ones((n_out, n_in), dtype)
     key_r, key_b = sampler.weight_keys(key)
-    b = sigma_b * sampler.normal(key_b, shape, dtype)
-    if sigma_r is None:
-        return None, c, b
-    unit = sampler.normal if law == "normal" else sampler.uniform
-    return sigma_r * unit(key_r, (n_out, n_in), dtype), c, b
+    sources = _KeySource(sampler, key_r, dtype), _KeySource(sampler, key_b, dtype)
+    return draw_weights(shape, sigma_r, sigma_b, law=law, sources=sources)
 
 
 def resolve_sampler(sampler: Sampler | None, draws: str | None, where: str) -> Sampler:
@@ -153,11 +171,13 @@ def _check_dtype(dtype: Any) -> np.dtype:
 
 
 def _check_sigma(name: str, sigma: Any, dtype: np.dtype, shapes: Sequence[tuple[int, ...]]) -> Any:
+    """The standard deviations in the precision of the weights."""
     if isinstance(sigma, Tracer):
         return sigma.astype(dtype)
     with np.errstate(over="ignore"):
         value = np.asarray(sigma).astype(dtype)
-    if value.shape not in shapes or not (np.isfinite(value) & (value >= 0)).all():
-        each = " (or one per basis function)" if len(shapes) > 1 else ""
-        raise must(f"'{name}'", f"a number of at least 0 and finite in {dtype}{each}", sigma)
+    valid = np.isfinite(value) & (value >= 0)
+    if value.shape not in shapes or not valid.all():
+        allowed = " or ".join("a number" if shape == () else f"shape {shape}" for shape in shapes)
+        raise must(f"'{name}'", f"at least 0 and finite in {dtype}, {allowed}", sigma)
     return value

@@ -5,10 +5,11 @@ import dataclasses
 import math
 import numbers
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kandle._errors import UserError, must
 from kandle.bases import Basis, BSpline, Inputs, Moments, Uniform, moments
+from kandle.init._weights import Law
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 # σ_r (None without a residual) and σ_b: one for all basis functions, or one for each.
 Scales = tuple[float | None, float | tuple[float, ...]]
-Law = Literal["normal", "uniform"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,6 +152,8 @@ class Scheme(abc.ABC):
         """
         from kandle.init._draw import draw_scaled, resolve_sampler
 
+        if draws is not None:
+            sampler = resolve_sampler(sampler, draws, "Scheme.draw")
         sigma_r, sigma_b = self._scales(n_in, n_out, basis, residual, inputs)
         return draw_scaled(
             key,
@@ -162,7 +164,7 @@ class Scheme(abc.ABC):
             n_basis=basis.n_basis,
             law=self.residual_law,
             dtype=dtype,
-            sampler=resolve_sampler(sampler, draws, "Scheme.draw"),
+            sampler=sampler,
         )
 
     def _scales(

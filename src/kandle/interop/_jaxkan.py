@@ -1,6 +1,5 @@
 """Initialize the layers of a jaxKAN model."""
 
-import functools
 import numbers
 import warnings
 from collections.abc import Callable, Iterator
@@ -75,7 +74,17 @@ def initialize(
             else:
                 sigma_r, sigma_b = layer_scales(found, layer, inputs)
         dtype = jnp.float32 if functions else part.c_basis[...].dtype
-        drawn.append(_draw(layer_key, found, layer, sigma_r, sigma_b, dtype))
+        r, _, b = draw_scaled(
+            layer_key,
+            sigma_r,
+            sigma_b.reshape(layer.n_in, -1),  # one column, or one per basis function
+            n_in=layer.n_in,
+            n_out=layer.n_out,
+            n_basis=layer.n_basis,
+            law=found.residual_law,
+            dtype=dtype,
+        )
+        drawn.append((r, b))
         reports.append(layer_report(name, type(part).__name__, layer, sigma_r, sigma_b))
     for (_, part), (r, b) in zip(known, drawn, strict=True):
         bias = None if part.bias is None else jnp.zeros(part.n_out)
@@ -162,26 +171,6 @@ def _residual(function: Callable | None) -> Residual | None:
             return np.asarray(jax.vmap(R)(jnp.asarray(x, jnp.float64)))
 
     return residual
-
-
-def _draw(
-    key: jax.Array,
-    scheme: Scheme,
-    layer: "SplineLayer | _FunctionLayer",
-    sigma_r: np.ndarray | None,
-    sigma_b: np.ndarray,
-    dtype: Any,
-) -> tuple[jax.Array | None, jax.Array]:
-    shape = {"n_in": layer.n_in, "n_out": layer.n_out, "n_basis": layer.n_basis}
-    drawn = functools.partial(draw_scaled, key, law=scheme.residual_law, dtype=dtype, **shape)
-    rows = sigma_b.reshape(layer.n_in, -1)  # one column, or one per basis function
-    if np.ptp(rows, axis=0).max() == 0 and (sigma_r is None or np.ptp(sigma_r) == 0):
-        first = None if sigma_r is None else sigma_r[0]
-        r, _, b = drawn(first, sigma_b[0])
-        return r, b
-    unit_r, _, unit_b = drawn(None if sigma_r is None else 1.0, 1.0)
-    r = None if sigma_r is None or unit_r is None else unit_r * jnp.asarray(sigma_r, dtype)
-    return r, unit_b * jnp.asarray(rows, dtype)
 
 
 def _write(part: Any, r: Any, c: Any, b: Any, bias: Any) -> None:

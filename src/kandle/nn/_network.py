@@ -273,11 +273,11 @@ class KAN(eqx.Module):
         """The same function on grids that span the values which each layer receives for x.
 
         Layer by layer, the new domain reaches from the smallest to the largest input of the layer,
-        and its edge functions are fitted to the old ones by least squares on equally spaced points
-        of that domain. The fit is exact where the new splines can represent the old ones; a finer
-        `grid` brings it closer. Outside the new domain the edge functions differ. Inputs that are
-        equal, or nearly so, get a wider domain around their value (`bases.BSpline.from_sample`), so
-        no grid collapses.
+        and its edge functions are projected: over that domain, their L² distance to the old ones is
+        minimal (`bases.transfer`). It is zero where the new splines can represent the old ones; a
+        finer `grid` makes it smaller. Outside the new domain the edge functions differ. Inputs that
+        are equal, or nearly so, get a wider domain around their value
+        (`bases.BSpline.from_sample`), so no grid collapses.
 
         Args:
             x: inputs that are typical for the network, (..., n_in).

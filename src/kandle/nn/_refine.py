@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kandle._errors import UserError, must
-from kandle.bases import BSpline
+from kandle.bases import BSpline, transfer
 from kandle.nn._layer import KANLayer, blocks
 
 if TYPE_CHECKING:
@@ -116,7 +116,9 @@ def refinement(old: BSpline, new: BSpline) -> Float[np.ndarray, "n_old n_new"]:
     b T is the projection that minimizes the L² distance over the domain.
     """
     factor, rest = divmod(new.grid, old.grid)
-    return _projection(old, new) if rest else _insertion(old, new, factor)
+    if rest:
+        return transfer(old, new).T
+    return _insertion(old, new, factor)
 
 
 def _insertion(old: BSpline, new: BSpline, factor: int) -> Float[np.ndarray, "n_old n_new"]:
@@ -133,19 +135,6 @@ def _insertion(old: BSpline, new: BSpline, factor: int) -> Float[np.ndarray, "n_
             if 0 <= j < new.n_basis:
                 T[m, j] = a
     return T
-
-
-def _projection(old: BSpline, new: BSpline) -> Float[np.ndarray, "n_old n_new"]:
-    """Exact: Gauss-Legendre points between neighbouring knots of either grid."""
-    lo, hi = old.domain
-    ends = np.concatenate([np.linspace(lo, hi, basis.grid + 1) for basis in (old, new)])
-    edges = np.unique(np.clip(ends, lo, hi))
-    nodes, weights = np.polynomial.legendre.leggauss(old.degree + 1)
-    half = np.diff(edges)[:, None] / 2
-    x = (edges[:-1, None] + half * (1 + nodes)).ravel()
-    w = np.sqrt((half * weights).ravel())[:, None]
-    T, *_ = np.linalg.lstsq(w * new.values(x), w * old.values(x), rcond=None)
-    return T.T
 
 
 def outside(model: "KAN", rows: Float[Array, "N n_in"]) -> tuple[float, ...]:

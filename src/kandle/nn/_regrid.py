@@ -7,16 +7,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from kandle._errors import UserError, must, unknown
-from kandle.bases import Basis, BSpline, Knots
+from kandle.bases import BSpline, Knots, transfer
 from kandle.nn._layer import KANLayer, blocks
 
 if TYPE_CHECKING:
     from kandle.nn._network import KAN
 
 KNOTS = ("uniform", "quantile")
-
-# Points per function at which an edge function is compared with its fit.
-_POINTS = 16
 
 
 def regrid(
@@ -55,7 +52,7 @@ def _regrid(layer: KANLayer, l: int, rows: Array, grid: int | None, knots: str) 
     intervals = old.n_basis - old.degree if grid is None else grid
     family = BSpline if knots == "uniform" else Knots
     new = family.from_sample(values, grid=intervals, degree=old.degree)
-    b = np.einsum("oim,nm->oin", np.asarray(layer.b, np.float64), refit(old, new))
+    b = np.einsum("oim,nm->oin", np.asarray(layer.b, np.float64), transfer(old, new))
     return KANLayer(
         layer.r,
         layer.c,
@@ -65,15 +62,3 @@ def _regrid(layer: KANLayer, l: int, rows: Array, grid: int | None, knots: str) 
         residual=layer.residual,
         backend=layer.backend if knots == "uniform" or layer.backend != "native" else None,
     )
-
-
-def refit(old: Basis, new: Basis) -> Float[np.ndarray, "n_new n_old"]:
-    """The matrix M for which Σ_n (M b)_n B'_n is the least-squares fit of Σ_m b_m B_m.
-
-    The fit is over equally spaced points of the new domain. It is exact for functions that both
-    bases can represent, in particular if the old knots are among the new ones.
-    """
-    lo, hi = new.domain
-    x = np.linspace(lo, hi, _POINTS * max(new.n_basis, old.n_basis))
-    M, *_ = np.linalg.lstsq(new.values(x), old.values(x), rcond=None)
-    return M

@@ -8,9 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from kandle.bases import BSpline
-from kandle.init import Scheme
+from kandle.init import NumPySource, Scheme, Source, draw_weights
 from kandle.nn import KAN, KANLayer
 from kandle.nn._residuals import get_residual
+
+# R of every layer of an estimator's networks.
+RESIDUAL = "silu"
 
 
 def draw_networks(
@@ -22,40 +25,40 @@ def draw_networks(
     seed: int,
     sample: np.ndarray | None = None,
 ) -> list[KAN]:
-    """`count` networks of one shape, with r ~ σ_r, c = 1, b ~ N(0, σ_b²) and a bias of zeros.
+    """`count` networks of one shape, with weights drawn by the scheme and a bias of zeros.
 
-    The standard deviations are those of the scheme. The numbers are NumPy's and not those that
-    `KAN` draws from a JAX key, which takes a second of compilation per shape of a layer. A scheme
-    that draws its weights in a way of its own, or needs a sample of the inputs, is asked for them.
+    The numbers come from NumPy: those that `KAN` draws from a JAX key take a second of compilation
+    per shape of a layer. Only a scheme that overrides `Scheme.draw`, or needs a sample of the
+    inputs, draws from JAX keys.
     """
     if scheme.needs_data or type(scheme).draw is not Scheme.draw:
         keys = jax.random.split(jax.random.key(seed), count)
         options = {"grid": grid, "degree": degree, "init": scheme, "sample": sample}
         return [KAN(widths, **options, key=key, dtype="float32") for key in keys]
-    grids = [grid] * (len(widths) - 1) if isinstance(grid, int | np.integer) else list(grid)
-    bases, residual = [BSpline(int(g), degree) for g in grids], get_residual("silu")
-    streams = np.random.SeedSequence(seed).spawn(count)
-    return [
-        KAN.from_layers(
-            _layer(n_in, n_out, basis, residual, scheme, rng)
-            for (n_in, n_out), basis in zip(itertools.pairwise(widths), bases, strict=True)
-        )
-        for rng in map(np.random.default_rng, streams)
-    ]
+    shapes = list(itertools.pairwise(widths))
+    grids = [grid] * len(shapes) if isinstance(grid, int | np.integer) else list(grid)
+    bases = [BSpline(int(g), degree) for g in grids]
+    networks = []
+    for stream in np.random.SeedSequence(seed).spawn(count):
+        source = NumPySource(np.random.default_rng(stream))
+        layers = [
+            _draw_layer(n_in, n_out, basis, scheme, source)
+            for (n_in, n_out), basis in zip(shapes, bases, strict=True)
+        ]
+        networks.append(KAN.from_layers(layers))
+    return networks
 
 
-def _layer(n_in, n_out, basis, residual, scheme, rng) -> KANLayer:
-    sigma_r, sigma_b = scheme.scales(n_in, n_out, basis=basis)
-    shape = (n_out, n_in)
-    if scheme.residual_law == "uniform":
-        r = np.sqrt(3.0) * rng.uniform(-1, 1, shape)
-    else:
-        r = rng.standard_normal(shape)
-    b = rng.standard_normal((*shape, basis.n_basis))
-    arrays = (sigma_r * r, np.ones(shape), sigma_b * b, np.zeros(n_out))
+def _draw_layer(n_in: int, n_out: int, basis: BSpline, scheme: Scheme, source: Source) -> KANLayer:
+    sigma_r, sigma_b = scheme.scales(n_in, n_out, basis=basis, residual=RESIDUAL)
+    shape = (n_out, n_in, basis.n_basis)
+    law, sources = scheme.residual_law, (source, source)
+    weights = draw_weights(shape, sigma_r, sigma_b, law=law, sources=sources)
+    bias = np.zeros(n_out)
+    r, c, b, bias = (jnp.asarray(array.astype(np.float32)) for array in (*weights, bias))
     return KANLayer(
-        *(jnp.asarray(array.astype(np.float32)) for array in arrays),
+        *(r, c, b, bias),
         basis=basis,
-        residual=residual,
+        residual=get_residual(RESIDUAL),
         normalized=scheme.normalized,
     )

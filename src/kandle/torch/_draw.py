@@ -1,6 +1,7 @@
 """Weights of a layer from a scheme's standard deviations, drawn with PyTorch's generators."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,12 @@ import torch
 from torch import Tensor
 
 from kandle._errors import must
-from kandle.init import Inputs, Scheme
+from kandle.init import Inputs, Scheme, draw_weights
 from kandle.interop import SplineLayer, layer_scales
 from kandle.torch._adapters import torch_residual
 from kandle.torch._plain import knot_basis
+
+_OPTIONS: dict[str, Any] = {"dtype": torch.float64, "device": "cpu"}
 
 
 def draw(
@@ -38,24 +41,33 @@ def draw_scaled(
     sigma_b: np.ndarray,
     generator: torch.Generator | None,
 ) -> tuple[Tensor | None, Tensor]:
-    """r ~ σ_r (of the scheme's law) and b ~ N(0, σ_b²).
+    """(r, b) with the scheme's distributions.
 
     σ_r is (n_in,), σ_b is (n_in,), or (n_in, n_basis) for one value per basis function.
     """
     shape = (layer.n_out, layer.n_in, layer.n_basis)
-    r = None
-    if sigma_r is not None:
-        r = _unit(shape[:2], scheme.residual_law, generator) * torch.from_numpy(sigma_r)
-    spread = torch.from_numpy(sigma_b.reshape(layer.n_in, -1))
-    return r, _unit(shape, "normal", generator) * spread
+    scales_r = None if sigma_r is None else torch.from_numpy(sigma_r)
+    scales_b = torch.from_numpy(sigma_b.reshape(layer.n_in, -1))
+    source = GeneratorSource(generator)
+    sources = source, source
+    r, _, b = draw_weights(shape, scales_r, scales_b, law=scheme.residual_law, sources=sources)
+    return r, b
 
 
-def _unit(shape: tuple[int, ...], law: str, generator: torch.Generator | None) -> Tensor:
-    """Numbers of standard deviation one."""
-    options: dict[str, Any] = {"generator": generator, "dtype": torch.float64, "device": "cpu"}
-    if law == "uniform":
-        return (2 * torch.rand(shape, **options) - 1) * 3**0.5
-    return torch.randn(shape, **options)
+@dataclass(frozen=True)
+class GeneratorSource:
+    """A generator of PyTorch, or the global one, as a source of `init`, in float64 on the CPU."""
+
+    generator: torch.Generator | None
+
+    def normal(self, shape: tuple[int, ...]) -> Tensor:
+        return torch.randn(shape, generator=self.generator, **_OPTIONS)
+
+    def uniform(self, shape: tuple[int, ...]) -> Tensor:
+        return (2 * torch.rand(shape, generator=self.generator, **_OPTIONS) - 1) * 3**0.5
+
+    def ones(self, shape: tuple[int, ...]) -> Tensor:
+        return torch.ones(shape, **_OPTIONS)
 
 
 def draw_like_efficient_kan(

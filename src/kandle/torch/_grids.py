@@ -2,14 +2,11 @@
 
 import math
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from kandle._errors import UserError
-from kandle.bases import BSpline, recursion
-
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+from kandle.bases import BSpline, Knots, transfer
 
 
 def uniform_knots(basis: BSpline, n_in: int) -> Tensor:
@@ -58,34 +55,19 @@ def adaptive_knots(x: Tensor, grid: int, degree: int, grid_eps: float, margin: f
 
 
 def refit(b: Tensor, old: Tensor, new: Tensor, degree: int) -> Tensor:
-    """Basis weights on new knots that keep every edge function.
-
-        min over b' of ∫ ( Σ_m b'_m B'_m(x) - Σ_m b_m B_m(x) )² dx
-
-    over the interval on which the new functions sum to one. Exact wherever the old functions are
-    splines on the new knots, as after refinement by a whole factor.
+    """Basis weights on new knots that keep every edge function, as `bases.transfer` has it.
 
     b is (n_out, n_in, M); knots are (n_in, M + k + 1); the result is (n_out, n_in, M').
     """
-    transfer: dict[bytes, np.ndarray] = {}
+    weights = b.detach().double().cpu()
+    rows = zip(old.double().cpu().numpy(), new.double().cpu().numpy(), strict=True)
+    # Inputs of one grid, such as all inputs of a uniform layer, share the matrix.
+    matrices: dict[tuple[bytes, bytes], Tensor] = {}
     columns = []
-    for i, (t, s) in enumerate(
-        zip(old.double().cpu().numpy(), new.double().cpu().numpy(), strict=True)
-    ):
-        key = t.tobytes() + s.tobytes()
-        if key not in transfer:
-            transfer[key] = _transfer(t, s, degree)
-        columns.append(b[:, i].detach().double().cpu() @ torch.from_numpy(transfer[key]).T)
+    for i, (before, after) in enumerate(rows):
+        key = before.tobytes(), after.tobytes()
+        if key not in matrices:
+            bases = (Knots.from_full(knots, degree) for knots in (before, after))
+            matrices[key] = torch.from_numpy(transfer(*bases))
+        columns.append(weights[:, i] @ matrices[key].T)
     return torch.stack(columns, dim=1).to(b)
-
-
-def _transfer(t: np.ndarray, s: np.ndarray, degree: int) -> np.ndarray:
-    """(M', M): from weights on the knots t to those on the knots s."""
-    lo, hi = s[degree], s[-degree - 1]
-    edges = np.unique(np.concatenate([t, s]))
-    edges = edges[(lo <= edges) & (edges <= hi)]
-    half = np.diff(edges) / 2
-    x = ((edges[:-1] + edges[1:]) / 2)[:, None] + half[:, None] * _NODES
-    root = np.sqrt(half[:, None] * _WEIGHTS).ravel()[:, None]
-    before, after = (root * recursion(x.ravel(), k, degree, 0, np).T for k in (t, s))
-    return np.linalg.lstsq(after, before, rcond=None)[0]
