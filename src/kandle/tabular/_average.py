@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from kandle.nn import KAN, KANLayer
@@ -71,7 +71,7 @@ def _arrays(layer: KANLayer) -> _Arrays:
 
 def _build(layer: KANLayer, arrays: _Arrays) -> KANLayer:
     """A layer of these arrays, with all else as in another one."""
-    values = {name: None if v is None else jnp.asarray(v) for name, v in arrays.items()}
+    values = {name: None if v is None else jax.device_put(v) for name, v in arrays.items()}
     return KANLayer(
         **values,  # pyright: ignore[reportArgumentType]
         basis=layer.basis,

@@ -18,7 +18,8 @@ def cached_compilation() -> Iterator[None]:
     """
     ours = {
         "jax_compilation_cache_dir": str(programs_directory()),
-        "jax_persistent_cache_min_compile_time_secs": 0.2,
+        # Small programs too: a fit has few, and together they take as long as its large one.
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
         "jax_persistent_cache_min_entry_size_bytes": -1,
     }
     before = {name: getattr(jax.config, name) for name in ours}

@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from kandle.bases import BSpline
@@ -55,7 +54,8 @@ def _draw_layer(n_in: int, n_out: int, basis: BSpline, scheme: Scheme, source: S
     law, sources = scheme.residual_law, (source, source)
     weights = draw_weights(shape, sigma_r, sigma_b, law=law, sources=sources)
     bias = np.zeros(n_out)
-    r, c, b, bias = (jnp.asarray(array.astype(np.float32)) for array in (*weights, bias))
+    # Not `jnp.asarray`, which JAX compiles for every shape.
+    r, c, b, bias = (jax.device_put(array.astype(np.float32)) for array in (*weights, bias))
     return KANLayer(
         *(r, c, b, bias),
         basis=basis,

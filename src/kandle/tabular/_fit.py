@@ -319,10 +319,11 @@ def _chosen_rows(data: Data, i: Array) -> Data:
     if "batch" not in data:
         return data
     rows = data["batch"][0, i]
+    x, y = (data[name][0][rows][None] for name in ("x", "y"))
     weight = data["weight"][:, rows]
     weight = weight / jnp.maximum(jnp.sum(weight, axis=1, keepdims=True), 1e-30)
     others = {name: array for name, array in data.items() if name != "batch"}
-    return {**others, "x": data["x"][:, rows], "y": data["y"][:, rows], "weight": weight}
+    return {**others, "x": x, "y": y, "weight": weight}
 
 
 def _initial(block: Block, settings: FitSettings) -> list[KAN]:
