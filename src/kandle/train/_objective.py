@@ -61,10 +61,12 @@ class Objective(abc.ABC):
             or "by row" by automatic differentiation of the `residual` of each of its `groups`; None
             where the loss is no sum of squares.
         penalized: whether the loss has a `penalty_matrix`.
+        groups: the parts of the loss, where `squares` is "by row".
     """
 
     squares: ClassVar[Literal["by layer", "by row"] | None] = None
     penalized: ClassVar[bool] = False
+    groups: tuple[Group, ...]
 
     @property
     @abc.abstractmethod
@@ -114,11 +116,6 @@ class Objective(abc.ABC):
 
     def terms(self, data: Data, aux: Aux) -> tuple[Term, ...]:
         """The parts of the loss, where `squares` is "by layer"; `aux` are constants of the step."""
-        raise NotImplementedError
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """The parts of the loss, where `squares` is "by row"."""
         raise NotImplementedError
 
     def residual(self, group: Group, model: Any, data: Data) -> Float[Array, " N"]:

@@ -74,7 +74,7 @@ class Solve(Objective):
         resampled: whether every model has collocation points of its own.
     """
 
-    groups: tuple[Group, ...]  # pyright: ignore[reportIncompatibleMethodOverride]
+    groups: tuple[Group, ...]
     rba: Variant
     inputs: tuple[str, ...] = ()
     transform: Transform | None = None
