@@ -175,7 +175,7 @@ def _update(
     optimizer: FusedAdam | optax.GradientTransformationExtraArgs,
     state: State,
     data: Data,
-) -> tuple[State, Float[Array, ""], Float[Array, " k"]]:
+) -> tuple[State, Float[Array, ""], Float[Any, " k"]]:
     """One update of one model: its new state, the loss before it, and the unknowns after it."""
     weights, memory, aux = state
     apart = isinstance(optimizer, FusedAdam)
