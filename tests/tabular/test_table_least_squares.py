@@ -8,10 +8,9 @@ from kandle import KANClassifier, KANRegressor
 from kandle._errors import UserError
 from kandle.nn import KAN
 from kandle.tabular import RECIPES, FitSettings
-from kandle.tabular._least_squares import PenalizedRows
-from kandle.tabular._loss import penalties
+from kandle.tabular._objective import PenalizedRows, penalties
 from kandle.train import recipe
-from kandle.train._jacobian import Layout
+from kandle.train._layout import Layout
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (60, 2))
@@ -43,8 +42,9 @@ def test_the_penalty_is_that_of_the_training_loss():
         layout = Layout.of(model)
         theta = layout.vector(model)
         curvature, size = penalties(model)
-        goal = PenalizedRows(smoothness=0.3, weight_decay=0.02)
-        found = theta @ goal.penalty_matrix(layout.template) @ theta
+        data = {"penalty": np.array([0.3, 0.02])}
+        matrix = PenalizedRows("values").penalty_matrix(layout.template, data)
+        found = theta @ matrix @ theta
     np.testing.assert_allclose(found, 0.3 * float(curvature) + 0.02 * float(size), rtol=1e-12)
 
 

@@ -7,8 +7,7 @@ import optax
 import pytest
 
 from kandle import init, kernels
-from kandle.train import Architecture, Fit, FusedAdam, Optimizer, _adam, adam, train
-from kandle.train._program import Program
+from kandle.train import Architecture, FirstOrder, Fit, FusedAdam, Optimizer, _adam, adam, train
 
 SIZE = _adam.NATIVE_SIZE
 
@@ -139,8 +138,8 @@ LONG, SHORT = Architecture(width=26, depth=2, grid=20), Architecture(width=8, de
 def test_train_uses_it_for_long_vectors_of_weights():
     def is_own(shape, optimizer, backend="native"):
         model = shape.network(2, 1, init.Glorot(), 0, backend=backend)
-        program = Program.of(model, Fit(), optimizer, backend)
-        return isinstance(program.transformation(), FusedAdam)
+        method = FirstOrder.of(model, Fit(), optimizer, backend)
+        return isinstance(method.transformation(), FusedAdam)
 
     assert is_own(LONG, Optimizer())
     assert is_own(LONG, Optimizer("adam", schedule=SCHEDULE, arguments={"b1": 0.8}))

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kandle import KAN
+from kandle import KAN, kernels
 from kandle._errors import UserError
 from kandle.cli import main
 from kandle.cli._tune import how_sure
 from kandle.tabular import FitSettings, Table
-from kandle.train import Fit, Optimizer, Population, predict
+from kandle.train import Fit, Optimizer, Population, method_of, predict, shared
 from kandle.tune import TableData, tune, tune_table
 
 FEW = {"layers": (3,), "grid": 3, "alphas": (0.0, 0.5, 2.0), "betas": (0.0, 1.0, 2.0)}
@@ -54,7 +54,9 @@ def test_losses_are_those_on_the_rows_held_out():
         train, held_out = table.fold(seed)
         model = KAN([2, 3, 1], grid=3, init=tuned.scheme, key=jax.random.key(seed))
         schedule = {"name": "cosine_decay", "decay_steps": 30}
-        population = Population([model], train, Fit(), optimizer=Optimizer("adam", 1e-2, schedule))
+        optimizer = Optimizer("adam", 1e-2, schedule)
+        method = method_of(optimizer, Fit(), kernels.check_backend(None))
+        population = Population([model], shared(train), Fit(), method)
         population.advance(30)
         error = predict(population.models()[0], held_out["x"]) - held_out["y"]
         assert np.mean(error**2) == pytest.approx(loss, rel=1e-3)

@@ -175,7 +175,7 @@ def _update(
     optimizer: FusedAdam | optax.GradientTransformationExtraArgs,
     state: State,
     data: Data,
-) -> tuple[State, Float[Array, ""], Float[Array, " k"]]:
+) -> tuple[State, Float[Array, ""], Float[Any, " k"]]:
     """One update of one model: its new state, the loss before it, and the unknowns after it."""
     weights, memory, aux = state
     apart = isinstance(optimizer, FusedAdam)
@@ -188,15 +188,19 @@ def _update(
     if isinstance(optimizer, FusedAdam):
         weights, memory = optimizer.apply(gradient, memory, weights)
         return State(weights, memory, aux_after), loss, method.objective.unknowns(weights)
+
+    def value(weights: Any, data: Data) -> Array:
+        # With this update's attention weights. Optax passes a line search's other arguments on.
+        return objective(weights)[0]
+
     updates: Any
     updates, memory = optimizer.update(
         gradient,
         memory,
         weights,
-        # Line searches evaluate the same objective, with this update's attention weights.
         value=loss,
         grad=gradient,
-        value_fn=lambda weights: objective(weights)[0],
+        value_fn=value,
         # A schedule may read its settings from the data, where they compile nothing.
         data=data,
     )

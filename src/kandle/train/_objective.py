@@ -96,7 +96,7 @@ class Objective(abc.ABC):
 
     # --- what trains beside the network's weights -----------------------------------------------
 
-    def model_of(self, network: KAN, unknowns: Float[Array, " k"] | None = None) -> Any:
+    def model_of(self, network: KAN, unknowns: Float[Any, " k"] | None = None) -> Any:
         """What is trained: the network, or the network together with other unknowns.
 
         Without `unknowns` these begin where the objective wants them to.
@@ -107,9 +107,9 @@ class Objective(abc.ABC):
         """The network of a model."""
         return model
 
-    def unknowns(self, model: Any) -> Float[Array, " k"]:
+    def unknowns(self, model: Any) -> Float[Any, "... k"]:
         """The other unknowns of a model, which are recorded after every update."""
-        return np.zeros(0)  # pyright: ignore[reportReturnType]
+        return np.zeros(0)
 
     # --- as a sum of squares --------------------------------------------------------------------
 

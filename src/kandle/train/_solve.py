@@ -115,7 +115,7 @@ class Solve(Objective):
     def network_of(self, model: Any) -> KAN:
         return model.network if isinstance(model, WithCoefficients) else model
 
-    def unknowns(self, model: Any) -> Float[Array, " n"]:
+    def unknowns(self, model: Any) -> Float[Any, "... n"]:
         """The unconstrained numbers θ of the coefficients."""
         return model.theta if self.coefficients else jnp.zeros(0)
 

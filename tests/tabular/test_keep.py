@@ -1,0 +1,122 @@
+"""Which weights a fit keeps, when it measures and stops, and which penalties it gives up."""
+
+import jax
+import numpy as np
+import pytest
+
+from kandle import KAN
+from kandle.tabular._keep import Best, KeepBest
+from kandle.train import Fit, Optimizer, Population, method_of, run, shared
+
+
+def best(losses):
+    """That of networks with these lowest validation losses."""
+    loss = np.asarray(losses, np.float64)
+    return Best(loss, loss, np.zeros(len(loss), int), state=None, began=0)
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "worse"),
+    [
+        ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], False),
+        # The same difference in every network, though the networks differ by more.
+        ([1.1, 2.1, 3.1], [1.0, 2.0, 3.0], True),
+        # As large a mean difference, but from one network alone.
+        ([1.3, 2.0, 3.0], [1.0, 2.0, 3.0], False),
+        ([0.9, 1.9, 2.9], [1.0, 2.0, 3.0], False),
+        ([1.0, np.inf], [1.0, 2.0], True),
+        ([np.inf, np.inf], [np.inf, 2.0], False),
+        # One network says nothing about how networks differ.
+        ([9.0], [1.0], False),
+    ],
+)
+def test_losses_are_compared_in_pairs(own, other, worse):
+    assert best(own).is_worse_than(best(other)) == worse
+    assert best(own).mean == pytest.approx(np.mean(own))
+
+
+@pytest.mark.parametrize(
+    ("unit", "until", "wanted"),
+    [
+        (1, 320, [*range(10, 201, 10), 250, 300, 350]),
+        # An iteration of least squares counts as 20 updates: each one until 200, then every third.
+        (20, 16, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 18]),
+    ],
+)
+def test_measurements_are_frequent_until_update_200(unit, until, wanted):
+    keep, done, found = KeepBest({}, patience=100, unit=unit), 0, []
+    while done < until:
+        done = keep.next_measurement(done)
+        found.append(done)
+    assert found == wanted
+
+
+# ---- in a training -------------------------------------------------------------------------------
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (24, 2)).astype(np.float32)
+DATA = {"x": X, "y": (X[:, :1] * X[:, 1:]).astype(np.float32)}
+# Where the training data are fitted best, these are not: y is another function.
+OTHER = {"x": X, "y": (DATA["y"] + 0.5 * X[:, :1]).astype(np.float32)}
+
+
+class Measured(KeepBest):
+    """Every 4 updates; remembers the weights and losses that were measured."""
+
+    def __init__(self, held_out, patience):
+        super().__init__(held_out, patience)
+        self.models_seen, self.losses_seen = [], []
+
+    def next_measurement(self, done):
+        return done + 4
+
+    def measure(self, population):
+        super().measure(population)
+        self.models_seen.append(population.models())
+        self.losses_seen.append(population.losses(self._held_out))
+
+
+class MeasuredFit(Fit):
+    """With a loss and a score, as fits of tables measure them."""
+
+    def measure(self, model, data, backend):
+        loss = self.loss(model, data, {}, backend)[0]
+        return jax.numpy.stack([loss, 1 - loss])
+
+
+def trained(patience, steps):
+    models = [KAN([2, 3, 1], grid=3, init="glorot", key=jax.random.key(i)) for i in range(2)]
+    objective = MeasuredFit()
+    method = method_of(Optimizer("adam", 0.05), objective, "dense")
+    population = Population(models, shared(DATA), objective, method)
+    keep = Measured(shared(OTHER), patience)
+    # A feed that runs for as long as it is asked to.
+    from kandle.train import Whole
+
+    run([population], Whole(shared(DATA), "x"), steps, keep=keep)
+    return population, keep
+
+
+def test_each_network_is_kept_where_it_validates_best():
+    population, keep = trained(patience=10**6, steps=60)
+    losses = np.stack(keep.losses_seen)  # (measurements, networks)
+    assert len(losses) == 15
+    at = losses.argmin(axis=0)
+    assert (at < 14).all(), "the last weights are the best ones: nothing is tested"
+    for p, model in enumerate(keep.models(population)):
+        for a, b in zip(
+            jax.tree.leaves(model), jax.tree.leaves(keep.models_seen[at[p]][p]), strict=True
+        ):
+            np.testing.assert_array_equal(a, b)
+    np.testing.assert_allclose(keep.best(population).loss, losses.min(axis=0), rtol=1e-6)
+    scores = np.stack(keep.best(population).scores)
+    np.testing.assert_allclose(scores, 1 - losses, rtol=1e-5, atol=1e-6)
+
+
+def test_a_training_ends_after_its_patience():
+    population, keep = trained(patience=12, steps=400)
+    losses, improved, at = np.stack(keep.losses_seen), np.full(2, np.inf), np.zeros(2, int)
+    for i, now in enumerate(losses):
+        worth = now < 0.995 * improved - 1e-4
+        improved, at = np.where(worth, now, improved), np.where(worth, 4 * (i + 1), at)
+    assert population.steps == at.max() + 12 < 400
