@@ -161,8 +161,7 @@ def _advance(method: FirstOrder, state: State, data: Data, steps: Array) -> tupl
         return state, Curves(*(curve.at[i].set(now) for curve, now in pairs))
 
     leaf = jax.tree.leaves(state.weights)[0]
-    models = jax.eval_shape(method.models, state)
-    k = jax.eval_shape(method.objective.unknowns, models).shape[-1]
+    k = method.objective.n_unknowns
     curves = Curves(
         jnp.full((LONGEST, len(leaf)), jnp.nan, leaf.dtype),
         jnp.full((LONGEST, len(leaf), k), jnp.nan, leaf.dtype),

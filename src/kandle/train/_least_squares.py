@@ -99,7 +99,7 @@ class LeastSquares(Method):
             )
         network = objective.network_of(model)
         by_row = objective.squares == "by row"
-        layout = Layout.of(_prepared(network, None, by_row), len(objective.unknowns(model)))
+        layout = Layout.of(_prepared(network, None, by_row), objective.n_unknowns)
         if by_row:
             _check_by_row(settings)
             form = "by row"

@@ -107,6 +107,11 @@ class Objective(abc.ABC):
         """The network of a model."""
         return model
 
+    @property
+    def n_unknowns(self) -> int:
+        """How many other unknowns there are."""
+        return 0
+
     def unknowns(self, model: Any) -> Float[Any, "... k"]:
         """The other unknowns of a model, which are recorded after every update."""
         return np.zeros(0)

@@ -115,6 +115,10 @@ class Solve(Objective):
     def network_of(self, model: Any) -> KAN:
         return model.network if isinstance(model, WithCoefficients) else model
 
+    @property
+    def n_unknowns(self) -> int:
+        return len(self.coefficients)
+
     def unknowns(self, model: Any) -> Float[Any, "... n"]:
         """The unconstrained numbers θ of the coefficients."""
         return model.theta if self.coefficients else jnp.zeros(0)
