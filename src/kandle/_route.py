@@ -68,6 +68,12 @@ class Route:
         refused = [f"{', '.join(paths)}: {reason}" for reason, paths in paths_of.items()]
         return f"{self.path} ({'; '.join(refused)})"
 
+    def without_one_call(self, reason: str) -> "Route":
+        """This route for a caller that cannot use one call of all layers."""
+        if self.path != "one call":
+            return self
+        return Route("per layer", {"one call": reason})
+
     @classmethod
     def first(cls, one_call: str | None, per_layer: str | None) -> "Route":
         """The first path that has no obstacle."""

@@ -19,6 +19,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
+from kandle.kernels import Route
 from kandle.train._adam import NATIVE_SIZE, FusedAdam
 from kandle.train._contrib import by_array, evaluated
 from kandle.train._objective import Aux, Data, Objective
@@ -106,6 +107,9 @@ class FirstOrder(Method):
         # NumPy cuts the rows: as a program this would be compiled for every shape.
         rows = np.asarray(jax.vmap(evaluated)(state.memory, _rows(state.weights)))
         return [jax.tree.map(jax.device_put, self.split(row)) for row in rows]
+
+    def route(self, model: Any, data: Data) -> Route:
+        return self.objective.route(model, data)
 
     # --- weights and models ---------------------------------------------------------------------
 

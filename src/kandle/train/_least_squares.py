@@ -27,7 +27,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float
 
+from kandle import kernels
 from kandle._errors import UserError, must
+from kandle.kernels import Route
 from kandle.nn import KAN
 from kandle.train import _weighted_residuals as residuals
 from kandle.train._first_order import FirstOrder
@@ -172,6 +174,13 @@ class LeastSquares(Method):
 
     def models(self, state: State) -> Any:
         return jax.vmap(self.model)(state.weights)
+
+    def route(self, model: Any, data: Data) -> Route:
+        if self.form == "by row":
+            reason = "the Jacobian is computed row by row in plain JAX"
+            return Route("plain", {"one call": reason, "per layer": reason})
+        values = kernels.route(self.objective.network_of(model), data[self.objective.arrays[0]])
+        return values.without_one_call("the Jacobian is computed layer by layer")
 
     def converged(self, state: State) -> Bool[np.ndarray, " P"]:
         return np.asarray(state.memory.converged)

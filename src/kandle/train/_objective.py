@@ -13,6 +13,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from kandle import kernels
+from kandle.kernels import Route
 from kandle.nn import KAN, squared_error
 from kandle.ntk._tangents import Directions
 from kandle.problems import Group
@@ -91,6 +92,11 @@ class Objective(abc.ABC):
         """Measures of a model on other data, such as held-out rows; the first is to be low."""
         return self.loss(model, data, self.start(data), backend)[0][None]
 
+    def route(self, model: Any, data: Data) -> Route:
+        """How the loss and its gradient are computed, see `kandle.kernels.route`."""
+        values = kernels.route(self.network_of(model), data[self.arrays[0]])
+        return values.without_one_call("the loss is no squared error of the outputs")
+
     def explain_nan(self, model: Any, data: Data) -> None:  # noqa: B027 (nothing to explain)
         """Raise an error if a formula of this objective is the reason for a NaN at the start."""
 
@@ -153,6 +159,9 @@ class Fit(Objective):
         error = jnp.ravel(model(x) - y)
         return kernels.total(error * error, backend) / error.size, aux
 
+    def route(self, model: KAN, data: Data) -> Route:
+        return kernels.route(model, data["x"], data["y"])
+
     def terms(self, data: Data, aux: Aux) -> tuple[Term, ...]:
         y = data["y"]
         return (Term(data["x"], y, jnp.full_like(y, 1 / y.size)),)
@@ -178,6 +187,9 @@ class FitRows(Objective):
             return fused, aux
         error = model(x) - y
         return kernels.total(jnp.ravel(weight[:, None] * error * error), backend), aux
+
+    def route(self, model: KAN, data: Data) -> Route:
+        return kernels.route(model, data["x"], data["y"])
 
     def terms(self, data: Data, aux: Aux) -> tuple[Term, ...]:
         x, y, weight = data["x"], data["y"], data["weight"]

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 
 from kandle import init
 from kandle._seed import check_seed
+from kandle.kernels import Route
 from kandle.nn import KAN
 
 
@@ -45,6 +46,7 @@ class Result:
         backend: what computed the training: a backend of `kandle.kernels`, or "dense" where a part
             of it was computed in plain JAX (least squares of general PDEs, derivatives of orders
             above two).
+        route: how losses and their derivatives were computed, see `kandle.kernels.route`.
         wall_s: wall time of the batch divided by its number of models, in seconds.
         model: the trained network if `keep_weights`, else None.
         extra: values stored by the checkpoint hook.
@@ -63,6 +65,7 @@ class Result:
     curve_steps: Int[np.ndarray, " recorded"]
     curve_loss: Float[np.ndarray, " recorded"]
     backend: str
+    route: Route | None = None
     wall_s: float = math.nan
     model: KAN | None = None
     extra: dict[str, Any] = field(default_factory=dict)

@@ -10,7 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from kandle import kernels
 from kandle._errors import UserError
+from kandle.kernels import Route
 from kandle.nn import KAN, Derivatives, Transform, field_derivatives
 from kandle.ntk._tangents import Directions
 from kandle.problems import PDE, Coefficient, Group, Named
@@ -225,6 +227,14 @@ class Solve(Objective):
         }
 
     # --- during training ------------------------------------------------------------------------
+
+    def route(self, model: Any, data: Data) -> Route:
+        orders = [len(index) for group in self.groups for index in group.reads]
+        if max(orders, default=0) > 2:
+            reason = "derivatives above order two are computed in plain JAX"
+            return Route("plain", {"one call": reason, "per layer": reason})
+        values = kernels.route(self.network_of(model), data[self.arrays[0]])
+        return values.without_one_call("derivatives pass through the layers one by one")
 
     def explain_nan(self, model: Any, data: Data) -> None:
         """Raise an error if a formula is not finite although its arguments are moderate."""

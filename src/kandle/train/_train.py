@@ -324,6 +324,7 @@ def _results(settings: Settings, population: Population) -> list[Result]:
             curve_steps=stored,
             curve_loss=losses[stored - 1, p],
             backend=_backend(network, s.objective),
+            route=population.route(),
             model=network if s.keep_weights else None,
         )
         if isinstance(s.objective, Solve):

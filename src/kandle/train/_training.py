@@ -28,6 +28,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from kandle.kernels import Route
 from kandle.nn import KAN
 from kandle.nn._refine import finer
 from kandle.train._objective import Aux, Data, Objective
@@ -96,6 +97,10 @@ class Method(abc.ABC):
     def unstacked(self, state: State) -> list[Any]:
         """The models one by one."""
         return unstacked(_stacked(self, state))
+
+    def route(self, model: Any, data: Data) -> Route | None:
+        """How a model's losses and their derivatives are computed, where that is known."""
+        return None
 
     def converged(self, state: State) -> Bool[np.ndarray, " P"]:
         """For which models further updates would change nothing."""
@@ -299,6 +304,15 @@ class Population:
     def models(self, state: State | None = None) -> list[Any]:
         """The models with their current weights, or with those of another state."""
         return self.method.unstacked(self.state if state is None else state)
+
+    def route(self) -> Route | None:
+        """How the losses of a model are computed, see `kandle.kernels.route`."""
+
+        def one(leaf: Any) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype)
+
+        model = jax.tree.map(one, jax.eval_shape(self.method.models, self.state))
+        return self.method.route(model, jax.tree.map(one, self._data))
 
     def networks(self) -> list[KAN]:
         """The networks with their current weights."""
