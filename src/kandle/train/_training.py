@@ -9,8 +9,8 @@ Five things take part in a training, and none of them knows which kind the other
     grids       the stages of a training       from coarse to fine
 
 `Population` holds P models of one shape while they train. `run` is the loop: it hands data to the
-populations, chunk by chunk, and between chunks it measures, reports and calls checkpoints. An
-interrupt (Ctrl-C) arrives between two chunks, where every population is in order.
+populations, chunk by chunk, and between chunks it measures, reports and calls checkpoints. After an
+interrupt (Ctrl-C) every population is as it was after its last chunk, and may train on.
 
 All arrays of data lead with an axis of models: 1 where the models share an array, P where each of
 them has its own, such as the weights that it gives to rows. A model's state is a slice of arrays
@@ -88,7 +88,10 @@ class Method(abc.ABC):
 
     @abc.abstractmethod
     def advance(self, state: State, data: Data, steps: int) -> tuple[State, Curves]:
-        """The state after at most `LONGEST` updates. The given state must not be used again."""
+        """The state after at most `LONGEST` updates, and what was recorded of them.
+
+        The given state must not be used again. Curves may be longer than there are updates.
+        """
 
     @abc.abstractmethod
     def models(self, state: State) -> Any:
@@ -252,11 +255,14 @@ class Population:
     def step(self, data: Data, steps: int) -> None:
         """Make some updates on these data, and wait until they are done."""
         self._data = {**data, **self._private}
+        # The state before may be gone as soon as the method was called. An interrupt comes while
+        # this waits for the losses, when the new state is in its place.
         self.state, curves = self.method.advance(self.state, self._data, steps)
+        self.steps += steps
+        curves = Curves(*(np.asarray(curve)[:steps] for curve in curves))
         if not self.curves:
             self._check_start(curves.loss[0])
         self.curves.append(curves)
-        self.steps += steps
 
     def _check_start(self, losses: Float[np.ndarray, " P"]) -> None:
         """Let the objective explain a formula that is NaN at the start: training repairs none."""
