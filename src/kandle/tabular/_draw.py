@@ -13,7 +13,7 @@ from kandle.nn import KAN, KANLayer
 from kandle.nn._residuals import get_residual
 
 # R of every layer of an estimator's networks.
-RESIDUAL = "silu"
+_RESIDUAL = "silu"
 
 
 def draw_networks(
@@ -50,15 +50,17 @@ def draw_networks(
 
 
 def _draw_layer(n_in: int, n_out: int, basis: BSpline, scheme: Scheme, source: Source) -> KANLayer:
-    sigma_r, sigma_b = scheme.scales(n_in, n_out, basis=basis, residual=RESIDUAL)
+    sigma_r, sigma_b = scheme.scales(n_in, n_out, basis=basis, residual=_RESIDUAL)
     shape = (n_out, n_in, basis.n_basis)
-    law, sources = scheme.residual_law, (source, source)
-    weights = draw_weights(shape, sigma_r, sigma_b, law=law, sources=sources)
-    bias = np.zeros(n_out)
-    r, c, b, bias = (jnp.asarray(array.astype(np.float32)) for array in (*weights, bias))
+    # One stream of numbers: r is drawn first.
+    sources = (source, source)
+    r, c, b = draw_weights(shape, sigma_r, sigma_b, law=scheme.residual_law, sources=sources)
     return KANLayer(
-        *(r, c, b, bias),
+        r=jnp.asarray(r, jnp.float32),
+        c=jnp.asarray(c, jnp.float32),
+        b=jnp.asarray(b, jnp.float32),
+        bias=jnp.zeros(n_out, jnp.float32),
         basis=basis,
-        residual=get_residual(RESIDUAL),
+        residual=get_residual(_RESIDUAL),
         normalized=scheme.normalized,
     )
