@@ -74,10 +74,11 @@ def initialize(
             else:
                 sigma_r, sigma_b = layer_scales(found, layer, inputs)
         dtype = jnp.float32 if functions else part.c_basis[...].dtype
+        # σ_b gets one column, or one per basis function.
         r, _, b = draw_scaled(
             layer_key,
             sigma_r,
-            sigma_b.reshape(layer.n_in, -1),  # one column, or one per basis function
+            sigma_b.reshape(layer.n_in, -1),
             n_in=layer.n_in,
             n_out=layer.n_out,
             n_basis=layer.n_basis,

@@ -12,7 +12,7 @@ from kandle.nn import KAN, KANLayer
 from kandle.nn._residuals import get_residual
 
 # R of every layer of an estimator's networks.
-RESIDUAL = "silu"
+_RESIDUAL = "silu"
 
 
 def draw_networks(
@@ -49,16 +49,20 @@ def draw_networks(
 
 
 def _draw_layer(n_in: int, n_out: int, basis: BSpline, scheme: Scheme, source: Source) -> KANLayer:
-    sigma_r, sigma_b = scheme.scales(n_in, n_out, basis=basis, residual=RESIDUAL)
+    sigma_r, sigma_b = scheme.scales(n_in, n_out, basis=basis, residual=_RESIDUAL)
     shape = (n_out, n_in, basis.n_basis)
-    law, sources = scheme.residual_law, (source, source)
-    weights = draw_weights(shape, sigma_r, sigma_b, law=law, sources=sources)
-    bias = np.zeros(n_out)
-    # Not `jnp.asarray`, which JAX compiles for every shape.
-    r, c, b, bias = (jax.device_put(array.astype(np.float32)) for array in (*weights, bias))
+    # One stream of numbers: r is drawn first.
+    sources = (source, source)
+    weights = draw_weights(shape, sigma_r, sigma_b, law=scheme.residual_law, sources=sources)
+    # Not `jnp.asarray`, for which JAX compiles a program per shape.
+    arrays = (*weights, np.zeros(n_out))
+    r, c, b, bias = (jax.device_put(np.asarray(array, np.float32)) for array in arrays)
     return KANLayer(
-        *(r, c, b, bias),
+        r=r,
+        c=c,
+        b=b,
+        bias=bias,
         basis=basis,
-        residual=get_residual(RESIDUAL),
+        residual=get_residual(_RESIDUAL),
         normalized=scheme.normalized,
     )

@@ -52,8 +52,8 @@ class KANRegressor(MultiOutputMixin, RegressorMixin, KANEstimator):
     Attributes:
         model_: the network, from scaled inputs to scaled targets.
         n_iter_: the number of updates made.
-        loss_curve_: the training loss before every update.
-        validation_scores_: R² on the rows held out: before every update, or after some batches.
+        loss_curve_: the training loss with its penalties before every update.
+        validation_scores_: R² on the rows held out, after every 25 updates.
         smoothness_: the factor that was used.
 
     Example:

@@ -49,7 +49,7 @@ def draw_scaled(
     scales_r = None if sigma_r is None else torch.from_numpy(sigma_r)
     scales_b = torch.from_numpy(sigma_b.reshape(layer.n_in, -1))
     source = GeneratorSource(generator)
-    sources = source, source
+    sources = (source, source)
     r, _, b = draw_weights(shape, scales_r, scales_b, law=scheme.residual_law, sources=sources)
     return r, b
 
