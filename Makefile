@@ -56,7 +56,7 @@ sanitize: $(VENV)/.dev
 	KANDLE_KERNELS=$(abspath build/sanitize)/libkandle_kernels.so PJRT_NPROC=2 $(BIN)/python -m pytest -q -n 0 \
 	tests/kernels/test_native_arguments.py tests/kernels/test_native_input.py tests/kernels/test_native_derivatives.py \
 	tests/kernels/test_native_global.py tests/kernels/test_native_network.py tests/kernels/test_native_wide.py \
-	tests/kernels/test_native_fit.py tests/kernels/test_native_fit_global.py tests/train/test_adam.py tests/train/test_adam_step.py
+	tests/kernels/test_native_fit.py tests/kernels/test_native_fit_global.py tests/train/test_adam.py
 
 docs: $(VENV)/.dev
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import jax
 
-__all__ = ["bind", "enable_x64", "transposed", "typeof"]
+__all__ = ["enable_x64", "transposed", "typeof"]
 
 if TYPE_CHECKING or hasattr(jax, "enable_x64"):
     from jax import enable_x64
@@ -26,12 +26,3 @@ def transposed(x: jax.Array) -> jax.Array:
     """
     x = x.swapaxes(-1, -2)
     return jax.lax.optimization_barrier(x) if jax.__version_info__ < (0, 8) else x
-
-
-def bind(primitive, operands, params):
-    """The results of an equation of a jaxpr."""
-    prepared = primitive.get_bind_params(params)
-    if isinstance(prepared, dict):
-        return primitive.bind(*operands, **prepared)
-    functions, prepared = prepared  # before 0.9
-    return primitive.bind(*functions, *operands, **prepared)

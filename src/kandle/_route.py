@@ -52,8 +52,8 @@ class Route:
         reasons: for each faster path, why it was not taken, the fastest first.
 
     Example:
-        >>> print(Route("per layer", {"one call": "layers[0] has 300 outputs"}))
-        per layer (not one call: layers[0] has 300 outputs)
+        >>> print(Route("per layer", {"one call": "layers[0]: 300 outputs"}))
+        per layer (not one call: layers[0]: 300 outputs)
     """
 
     path: Path
@@ -62,8 +62,11 @@ class Route:
     def __str__(self) -> str:
         if not self.reasons:
             return self.path
-        refused = "; ".join(f"not {path}: {reason}" for path, reason in self.reasons.items())
-        return f"{self.path} ({refused})"
+        paths_of: dict[str, list[str]] = {}
+        for path, reason in self.reasons.items():
+            paths_of.setdefault(reason, []).append(f"not {path}")
+        refused = [f"{', '.join(paths)}: {reason}" for reason, paths in paths_of.items()]
+        return f"{self.path} ({'; '.join(refused)})"
 
     @classmethod
     def first(cls, one_call: str | None, per_layer: str | None) -> "Route":
@@ -78,27 +81,29 @@ class Route:
 def route(model: Any, x: Any, y: Any = None) -> Route:
     """How a network is computed, and why not faster.
 
-    The paths are tried in this order; the first that nothing speaks against is taken:
+    The paths are tried in this order, and the first that nothing speaks against is taken:
 
-    1. "one call": all layers are one native call. Values (without `y`) of networks whose layers
-       are all uniform B-splines, have SiLU or no residual function, are not normalized and
-       compute in float32 or float64 with weights of one type; in JAX with at most 255 outputs per
-       layer. Their derivatives in JAX call the layers one by one; PyTorch has calls for those up
-       to the third order as well, for cubic splines with few outputs per layer (8 in float32 with
-       AVX-512). The squared error and its gradient (with `y`, in JAX alone): cubic splines on
-       AVX-512 with layers of at most 64 inputs, 64 outputs, G = 505 and 1.5 MiB of weights; or
-       Chebyshev, Legendre, Fourier and RBF bases with at most 256 functions over all inputs of a
-       layer, and 4,096 weights; otherwise as for values.
-    2. "per layer": layers are called one by one, native where there are kernels for the basis:
-       uniform B-splines, and Chebyshev, Legendre, Fourier and RBF bases of at most 1,024
-       functions.
-    3. "plain": no layer is computed by native kernels, but by the operations of JAX or PyTorch: on
-       other devices, for other bases and types, without the compiled library, and where another
-       backend was asked for.
+    1. "one call": all layers are one native call. There are such calls for
 
-    A subclass of a network or layer may compute something else, so that only its layers, or only
-    its own method, can be called. In PyTorch the same is true of hooks; calls that are compiled,
-    traced or transformed take the layers one by one.
+       - values: uniform B-splines; in JAX at most 255 outputs per layer. JAX calls the layers one
+         by one for derivatives. PyTorch has calls for those up to the third order, for cubic
+         splines with few outputs per layer (at most 8 in float32 with AVX-512);
+       - the squared error and its gradient in the weights (with `y`; in JAX): on AVX-512 cubic
+         splines, with layers of at most 64 inputs, 64 outputs, 1.5 MiB of weights and G = 505; on
+         any processor Chebyshev, Legendre, Fourier and RBF bases, with layers of at most 256
+         functions over all inputs and 4,096 weights.
+
+       Layers must have SiLU or no residual function, must not be normalized, and their weights
+       must be of one type, float32 or float64.
+    2. "per layer": layers are called one by one, those natively whose basis has kernels: uniform
+       B-splines, and Chebyshev, Legendre, Fourier and RBF bases of at most 1,024 functions, in
+       float32 or float64.
+    3. "plain": no layer has native kernels; JAX's or PyTorch's own operations compute all of them.
+       So it is on other devices, without the compiled library, and on a backend other than
+       `native`.
+
+    A subclass of a network or of a layer may compute something else, so it rules out one call. In
+    PyTorch the same is true of hooks, and of calls that are compiled, traced or transformed.
 
     Args:
         model: a `kandle.KAN`, or a `KAN` or `KANLinear` of `kandle.torch`.
@@ -111,9 +116,9 @@ def route(model: Any, x: Any, y: Any = None) -> Route:
 
     Example:
         >>> import jax, kandle
-        >>> model = kandle.KAN([2, 8, 1], key=jax.random.key(0)).with_backend("dense")
-        >>> print(kandle.kernels.route(model, jax.numpy.zeros((10, 2))).path)
-        plain
+        >>> model = kandle.KAN([2, 8, 1], key=jax.random.key(0), backend="dense")
+        >>> print(kandle.kernels.route(model, jax.numpy.zeros((10, 2))))
+        plain (not one call, not per layer: layers[0]: the backend 'dense' was asked for)
     """
     return route_of(model, x, y)
 
@@ -178,7 +183,7 @@ def basis_obstacle(basis: Basis) -> str | None:
     if type(basis) not in GLOBAL_FAMILIES:
         return f"there are no kernels for the basis {type(basis).__name__}"
     if basis.n_basis > _MAX_FUNCTIONS:
-        return f"{basis.n_basis} basis functions: the kernels take up to {_MAX_FUNCTIONS}"
+        return f"{basis.n_basis} basis functions, the kernels take up to {_MAX_FUNCTIONS}"
     return None
 
 
@@ -190,6 +195,20 @@ def layer_obstacle(layer: LayerSpec, dtype: str) -> str | None:
     if dtype not in _BITS:
         return f"the kernels compute in float32 and float64, not in {dtype}"
     return basis_obstacle(layer.basis)
+
+
+def jet_obstacle(basis: Basis, first: int, second: int) -> str | None:
+    """Why a layer with directional derivatives is not one native call.
+
+    Args:
+        basis: one with native kernels.
+        first, second: how many directions have a first derivative, and a second one too.
+    """
+    # The kernels of other bases take the derivatives that those of cubic splines take.
+    degree = basis.degree if isinstance(basis, BSpline) else 3
+    if _native_answer("has_jet", degree, first, second):
+        return None
+    return f"there is no kernel for {first} first and {second} second derivatives of this basis"
 
 
 def network_obstacle(layers: Sequence[LayerSpec], dtype: str) -> str | None:
@@ -249,16 +268,16 @@ def _splines(layer: LayerSpec, dtype: str) -> str | None:
 def _outputs(layer: LayerSpec, dtype: str) -> str | None:
     if layer.n_out <= _MAX_OUTPUTS:
         return None
-    return f"{layer.n_out} outputs: the call takes up to {_MAX_OUTPUTS}"
+    return f"{layer.n_out} outputs, the call takes up to {_MAX_OUTPUTS}"
 
 
 def _few_outputs(layer: LayerSpec, dtype: str) -> str | None:
     most = _native_answer(f"c_few_outputs_f{_BITS[dtype]}")
     assert isinstance(layer.basis, BSpline)
     if layer.basis.degree != 3:
-        return f"splines of degree {layer.basis.degree}: the call takes cubic ones"
+        return f"splines of degree {layer.basis.degree}, the call takes cubic ones"
     if layer.n_out > most:
-        return f"{layer.n_out} outputs: the call takes up to {most}"
+        return f"{layer.n_out} outputs, the call takes up to {most}"
     return None
 
 
@@ -272,13 +291,13 @@ def _spline_step(layer: LayerSpec, dtype: str) -> str | None:
     if not smallest_fits:
         return "the call for splines needs AVX-512"
     if basis.degree != 3:
-        return f"splines of degree {basis.degree}: the call takes cubic ones"
+        return f"splines of degree {basis.degree}, the call takes cubic ones"
     if n_in > _STEP_WIDTH:
-        return f"{n_in} inputs: the call takes up to {_STEP_WIDTH}"
+        return f"{n_in} inputs, the call takes up to {_STEP_WIDTH}"
     if n_out > _STEP_WIDTH:
-        return f"{n_out} outputs: the call takes up to {_STEP_WIDTH}"
+        return f"{n_out} outputs, the call takes up to {_STEP_WIDTH}"
     if basis.grid > _STEP_GRID:
-        return f"G = {basis.grid}: the call takes up to {_STEP_GRID}"
+        return f"G = {basis.grid}, the call takes up to {_STEP_GRID}"
     return "its weights take more than 1.5 MiB"
 
 
@@ -288,8 +307,8 @@ def _global_step(layer: LayerSpec, dtype: str) -> str | None:
         return None
     functions = n_in * n_basis
     if functions > _STEP_FUNCTIONS:
-        return f"{functions} functions over all inputs: the call takes up to {_STEP_FUNCTIONS}"
-    return f"{functions * n_out} basis weights: the call takes up to {_STEP_WEIGHTS}"
+        return f"{functions} functions over all inputs, the call takes up to {_STEP_FUNCTIONS}"
+    return f"{functions * n_out} basis weights, the call takes up to {_STEP_WEIGHTS}"
 
 
 # What every call for a whole network needs.

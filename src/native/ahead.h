@@ -43,19 +43,15 @@ class Ahead {
               __attribute__((always_inline)) { ask_for(array + at * each, tile_.features * each); };
       ask(args_.c.at(model_), edge, 1);
       ask(args_.b.at(model_), edge, m);
-      if (!backward_ || args_.update) ask(args_.r.at(model_), edge, 1);
-      if (!backward_) continue;
+      if (!backward_) {
+        ask(args_.r.at(model_), edge, 1);
+        continue;
+      }
       // What is written is read first.
       const std::int64_t all = model_ * args_.n_out * n_in + edge;
-      if (const WeightStep<T>* update = args_.update) {
-        for (const T* moment : {update->r.m, update->r.v, update->c.m, update->c.v})
-          ask(moment, all, 1);
-        for (const T* moment : {update->b.m, update->b.v}) ask(moment, all, m);
-      } else {
-        ask(args_.dr, all, 1);
-        ask(args_.dc, all, 1);
-        ask(args_.db, all, m);
-      }
+      ask(args_.dr, all, 1);
+      ask(args_.dc, all, 1);
+      ask(args_.db, all, m);
     }
   }
 

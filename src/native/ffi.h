@@ -152,16 +152,6 @@ auto bind() {
   }
 }
 
-// The same with the options of Adam.
-template <class Binding>
-auto bind_adam_options(Binding binding) {
-  return std::move(binding)
-      .template Attr<double>("b1")
-      .template Attr<double>("b2")
-      .template Attr<double>("eps")
-      .template Attr<double>("eps_root");
-}
-
 }  // namespace kandle
 
 #define KANDLE_HANDLER(name, binding)                                                 \

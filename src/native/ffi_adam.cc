@@ -92,11 +92,15 @@ ffi::Error adam_apply(ffi::ThreadPool pool, In step, ffi::RemainingArgs before,
 }
 
 auto bind_adam() {
-  return bind_adam_options(ffi::Ffi::Bind()
-                               .Ctx<ffi::ThreadPool>()
-                               .Arg<ffi::AnyBuffer>()
-                               .RemainingArgs()
-                               .RemainingRets());
+  return ffi::Ffi::Bind()
+      .Ctx<ffi::ThreadPool>()
+      .Arg<ffi::AnyBuffer>()
+      .RemainingArgs()
+      .RemainingRets()
+      .Attr<double>("b1")
+      .Attr<double>("b2")
+      .Attr<double>("eps")
+      .Attr<double>("eps_root");
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 
 #include "ahead.h"
 #include "jet.h"
-#include "step.h"
 #include "taylor.h"
 
 namespace kandle {
@@ -333,7 +332,7 @@ struct Gradient : Jet<T, L, K, D, S> {
                                  args.n_in);
     }
     if (!want_w) return;
-    finish_tile<T, L>(args, model, task, tile, degree, dw);
+    store_gradients<T, L>(args, model, tile, degree, dw);
   }
 
   // The columns of a tile's features in a block of samples of an array (C, n, n_in).

@@ -74,21 +74,6 @@ struct AdamOptions {
   double b1, b2, eps, eps_root;
 };
 
-// Inputs and outputs from which on a layer's weights can advance within the backward pass:
-// wide.h and gradient.h take it then, with tasks over features, whatever the vectors.
-inline constexpr int kLeastStep = 64;
-
-// Adam's step of a layer's weights, in place: each array and its moments, (models, ...).
-template <class T>
-struct WeightStep {
-  struct State {
-    T *w, *m, *v;
-  };
-  AdamOptions options;
-  const T* step;  // as in AdamArgs
-  State r, c, b;
-};
-
 template <class T>
 struct JetArgs {
   Spline spline;
@@ -99,7 +84,6 @@ struct JetArgs {
   T* y;                          // forward
   bool want_x, want_w;           // backward: of the inputs, of the weights
   T *dx, *dr, *dc, *db, *dbias;  // null where not wanted
-  const WeightStep<T>* update;   // with it, r, c and b advance and dr, dc and db are not used
 };
 
 // The same layer with another basis; `spline` is not used.

@@ -111,23 +111,16 @@ inline void load_weights(const JetArgs<T>& args, std::int64_t model, const Tile&
   });
 }
 
-// Where the gradients of a tile go; the pitches are those of an output's row.
-template <class T>
-struct TileGradients {
-  T *dr, *dc;
-  std::int64_t edge_pitch;
-  T* db;
-  std::int64_t pitch;
-};
-
 // Gradients of the rows of a tile to dr, dc = sum_m b dW and db = c dW.
 template <class T, int L>
 inline void store_gradients(const JetArgs<T>& args, std::int64_t model, const Tile& tile,
-                            int degree, const T* in, const TileGradients<T>& out) {
+                            int degree, const T* in) {
   using S = Simd<T, L>;
   const std::int64_t n_in = args.n_in, m = args.spline.grid + degree, pitch = tile.pitch;
   const std::int64_t first = tile.output * n_in + tile.feature, size = tile.rows * pitch;
+  const std::int64_t all = model * args.n_out * n_in + first;
   const T *c = args.c.at(model) + first, *b = args.b.at(model) + first * m;
+  T *dr = args.dr + all, *dc = args.dc + all, *db = args.db + all * m;
   T scales[kTileFeatures<T> * L], sums[kTileFeatures<T> * L];
   for_pieces<L>(tile.outputs, [&](std::int64_t o, std::int64_t count) {
     load_edges<T, L>(c + o * n_in, n_in, count, tile.features, scales, L);
@@ -135,7 +128,7 @@ inline void store_gradients(const JetArgs<T>& args, std::int64_t model, const Ti
     std::int64_t done = 0;  // columns that are in the sums: pieces may overlap
     for_pieces<L>(tile.features * m, [&](std::int64_t column, std::int64_t columns) {
       const T *weight = b + o * n_in * m + column, *rows = in + (1 + degree) * pitch + o;
-      T* gradient = out.db + o * out.pitch + column;
+      T* gradient = db + o * n_in * m + column;
       Place at(column, m);
       if (count == L && columns == L) {
         typename S::Vec weights[L], gradients[L];
@@ -153,36 +146,25 @@ inline void store_gradients(const JetArgs<T>& args, std::int64_t model, const Ti
           if (q + 1 < L) sum = S::load(sums + at.f * L), scale = S::load(scales + at.f * L);
         }
         transpose_square<T, L>(gradients);
-        for (int l = 0; l < L; ++l) S::store(gradient + l * out.pitch, gradients[l]);
+        for (int l = 0; l < L; ++l) S::store(gradient + l * n_in * m, gradients[l]);
       } else {
         for (std::int64_t q = 0; q < columns; ++q, at.advance())
           for (std::int64_t l = 0; l < count; ++l) {
             const T value = rows[at.f * size + at.j * pitch + l];
-            gradient[l * out.pitch + q] = scales[at.f * L + l] * value;
+            gradient[l * n_in * m + q] = scales[at.f * L + l] * value;
             if (column + q >= done) sums[at.f * L + l] += weight[l * n_in * m + q] * value;
           }
       }
       done = column + columns;
     });
-    const std::int64_t edge = o * out.edge_pitch;
-    store_columns<T, L>(sums, L, count, tile.features, out.dc + edge, out.edge_pitch);
+    store_columns<T, L>(sums, L, count, tile.features, dc + o * n_in, n_in);
     if (args.residual) {
-      store_columns<T, L>(in + o, size, count, tile.features, out.dr + edge, out.edge_pitch);
+      store_columns<T, L>(in + o, size, count, tile.features, dr + o * n_in, n_in);
     } else {
       for (std::int64_t l = 0; l < count; ++l)
-        std::fill_n(out.dr + edge + l * out.edge_pitch, tile.features, T(0));
+        std::fill_n(dr + (o + l) * n_in, tile.features, T(0));
     }
   });
-}
-
-// The same, to the arrays of the layer.
-template <class T, int L>
-inline void store_gradients(const JetArgs<T>& args, std::int64_t model, const Tile& tile,
-                            int degree, const T* in) {
-  const std::int64_t m = args.spline.grid + degree, n_in = args.n_in;
-  const std::int64_t all = (model * args.n_out + tile.output) * n_in + tile.feature;
-  store_gradients<T, L>(args, model, tile, degree, in,
-                        {args.dr + all, args.dc + all, n_in, args.db + all * m, n_in * m});
 }
 
 template <class T, int L>

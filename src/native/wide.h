@@ -8,7 +8,6 @@
 #include "few_rows.h"
 #include "jet.h"
 #include "sorted.h"
-#include "step.h"
 
 namespace kandle {
 namespace KANDLE_ISA {
@@ -283,7 +282,7 @@ struct Wide : Jet<T, kLanes<T>, 3, 0, 0> {
                                  args.n_in);
     }
     if (!want_w) return;
-    finish_tile<T, L>(args, model, task, tile, degree, dw);
+    store_gradients<T, L>(args, model, tile, degree, dw);
   }
 
   // The columns of some features in a block of samples of an array (n, n_in); up to the next whole

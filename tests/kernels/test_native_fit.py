@@ -1,7 +1,5 @@
 """The squared error of a network in one call: values, derivatives, bits, NaN, wrong arguments."""
 
-import dataclasses
-import functools
 import hashlib
 import itertools
 import os
@@ -14,15 +12,14 @@ import numpy as np
 import pytest
 
 from kandle import KAN, kernels
-from kandle.kernels import _fit, _library
-from kandle.kernels._layers import Layers
-from kandle.nn import KANLayer
+from kandle._route import LayerSpec
+from kandle.kernels import _library, _network
+from kandle.nn import squared_error
 from kandle.train import Fit, FitRows
-from kandle.train._squared_error import fused_squared_error
 
+SMALL = kernels.route(KAN([2, 8, 1], key=jax.random.key(0)), np.zeros((1, 2)), np.zeros((1, 1)))
 pytestmark = pytest.mark.skipif(
-    kernels.default_backend() != "native"
-    or not _library.fits_layer(np.dtype("float32"), 5, 3, 2, 8),
+    SMALL.path != "one call",
     reason="no kernels for the squared error on this processor",
 )
 
@@ -69,7 +66,7 @@ def data(widths, n, dtype):
 
 
 def loss(model, arrays):
-    found = fused_squared_error(model, arrays["x"], arrays["y"], arrays["weight"])
+    found = squared_error(model, arrays["x"], arrays["y"], arrays["weight"])
     assert found is not None
     return found
 
@@ -103,41 +100,6 @@ def test_objectives_use_it():
         assert "kandle_fit" in str(traced)
     mean = jnp.mean((model(arrays["x"]) - arrays["y"]) ** 2)
     np.testing.assert_allclose(Fit().loss(model, arrays, {}, "native")[0], mean, rtol=1e-5)
-
-
-def test_other_networks_have_no_such_call():
-    arrays = data((2, 8, 1), 10, "float32")
-
-    def fused(model):
-        return fused_squared_error(model, arrays["x"], arrays["y"], arrays["weight"]) is not None
-
-    build = functools.partial(KAN, (2, 8, 1), key=jax.random.key(0))
-    assert fused(build())
-    assert not fused(build(backend="dense"))
-    assert not fused(build(degree=2))
-    assert not fused(build(residual=jnp.tanh))
-    assert not fused(build(init="lecun-normalized"))
-    assert fused(build(grid=100))
-    assert not fused(build(grid=600))
-    assert fused(KAN((2, 32, 64, 1), grid=20, key=jax.random.key(0)))
-    assert not fused(KAN((2, 65, 1), key=jax.random.key(0)))
-
-
-def test_layers_that_compute_something_else_are_called():
-    """A subclass of the layer keeps its own `__call__`."""
-
-    class Doubled(KANLayer):
-        def __call__(self, x):
-            return 2.0 * super().__call__(x)
-
-    model, arrays = network((2, 3, 1), 5, "silu", True, "float32"), data((2, 1), 50, "float32")
-    fields = [{f.name: getattr(l, f.name) for f in dataclasses.fields(l)} for l in model.layers]
-    doubled = KAN.from_layers([Doubled(**given) for given in fields])
-    assert fused_squared_error(doubled, arrays["x"], arrays["y"], arrays["weight"]) is None
-    found, _ = Fit().loss(doubled, arrays, {}, "native")
-    wanted = np.mean((np.asarray(doubled(arrays["x"])) - np.asarray(arrays["y"])) ** 2)
-    np.testing.assert_allclose(found, wanted, rtol=1e-5)
-    assert abs(found - Fit().loss(model, arrays, {}, "native")[0]) > 1e-3
 
 
 def test_derivatives_in_data_and_second_derivatives():
@@ -291,7 +253,8 @@ def test_the_composed_form_is_the_same():
     model = network((2, 8, 1), 5, "silu", True, "float32")
     flat = [w for layer in model.layers for w in (layer.r, layer.c, layer.b, layer.bias)]
     operands = [a[None] for a in (arrays["x"], arrays["y"], arrays["weight"], *flat)]
-    static = Layers(tuple(layer.basis for layer in model.layers), (True, True))
+    static = tuple(LayerSpec(l.n_in, l.n_out, l.basis, "silu") for l in model.layers)
     for want_w in (False, True):
-        got = _fit.fit_p.bind(*operands, layers=static, want_w=want_w)
-        assert_close(got, _fit._composed(*operands, layers=static, want_w=want_w), "float32")
+        got = _network.fit_p.bind(*operands, layers=static, want_w=want_w)
+        wanted = _network._fit_composed(*operands, layers=static, want_w=want_w)
+        assert_close(got, wanted, "float32")

@@ -11,10 +11,8 @@ import pytest
 from test_native_fit import assert_close, data, digest_elsewhere, loss, plain_loss
 
 from kandle import KAN, bases, kernels
-from kandle.kernels import _fit, _library
-from kandle.kernels._layers import Layers
-from kandle.train import Fit
-from kandle.train._squared_error import fused_squared_error
+from kandle._route import LayerSpec
+from kandle.kernels import _library, _network
 
 pytestmark = pytest.mark.skipif(
     kernels.default_backend() != "native", reason="the native backend is not available here"
@@ -114,35 +112,22 @@ def test_shared_and_own_operands_of_several_models():
     arrays, model = data(widths, 50, "float32"), network(widths, bases.Chebyshev(5))
     flat = [w for layer in model.layers for w in (layer.r, layer.c, layer.b, layer.bias)]
     operands = [a[None] for a in (arrays["x"], arrays["y"], arrays["weight"], *flat)]
-    static = {"layers": Layers((basis, basis), (True, True)), "want_w": True}
-    composed = jax.jit(functools.partial(_fit._composed, **static))
+    layers = tuple(LayerSpec(*shape, basis, "silu") for shape in itertools.pairwise(widths))
+    static = {"layers": layers, "want_w": True}
+    composed = jax.jit(functools.partial(_network._fit_composed, **static))
     for shared in range(len(operands)):
         factors = jnp.array([1.0, 0.5, -0.8])
         own = [
             o if i == shared else factors.reshape(3, *[1] * (o.ndim - 1)) * o
             for i, o in enumerate(operands)
         ]
-        assert_close(_fit.fit_p.bind(*own, **static), composed(*own), "float32")
+        assert_close(_network.fit_p.bind(*own, **static), composed(*own), "float32")
 
 
-def test_networks_with_and_without_such_a_call():
-    arrays = data((2, 8, 1), 10, "float32")
-
-    def fused(widths=(2, 8, 1), **options):
-        model = KAN(widths, key=jax.random.key(0), **options)
-        return fused_squared_error(model, arrays["x"], arrays["y"], arrays["weight"]) is not None
-
-    assert all(fused(basis=basis) for basis in BASES)
-    assert not fused(basis="chebyshev", backend="dense")
-    assert not fused(basis="chebyshev", residual=jnp.tanh)
-    assert not fused((2, 40, 40, 1), basis="chebyshev")
-    assert not fused(basis=bases.RBF(300))
-    spline, other = (KAN((2, 2), key=jax.random.key(0)), network((2, 1), BASES[0]))
-    mixed = KAN.from_layers([*spline.layers, *other.layers])
-    assert fused_squared_error(mixed, arrays["x"], arrays["y"], arrays["weight"]) is None
-    model = network((2, 8, 1), bases.RBF(8))
-    traced = jax.make_jaxpr(lambda m: Fit().loss(m, arrays, {}, "native")[0])(model)
-    assert "kandle_fit" in str(traced)
+def test_all_these_bases_have_such_a_call():
+    for basis in BASES:
+        model, arrays = network((2, 8, 1), basis), data((2, 8, 1), 10, "float32")
+        assert kernels.route(model, arrays["x"], arrays["y"]).path == "one call"
 
 
 @pytest.mark.optimized

@@ -10,7 +10,7 @@ import pytest
 
 from kandle import kernels
 from kandle.bases import BSpline
-from kandle.kernels._fused import backward_p, jet_p
+from kandle.kernels._native import backward_p, jet_p
 
 pytestmark = pytest.mark.skipif(
     kernels.default_backend() != "native", reason="the native backend is not available here"

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from kandle import KAN, kernels
+from kandle._route import LayerSpec
 from kandle.kernels import _library, _network
-from kandle.kernels._layers import Layers
-from kandle.nn import KANLayer
 
 pytestmark = pytest.mark.skipif(
     kernels.default_backend() != "native", reason="the native backend is not available here"
@@ -58,7 +57,7 @@ def by_layers(model, x):
 def test_values_have_the_bits_of_the_layers(case, dtype):
     model, x = network(*case, dtype), points(50, case[0][0], dtype)
     got = jax.jit(lambda model, x: model(x))(model, x)
-    assert "kandle_network" in str(jax.make_jaxpr(lambda x: model(x))(x))
+    assert kernels.route(model, x).path == "one call"
     np.testing.assert_array_equal(got, jax.jit(by_layers)(model, x))
     assert np.isnan(got[4:6]).all()
     finite = np.r_[0:4, 6:50]
@@ -143,40 +142,14 @@ def test_vmap_over_points_and_over_models():
         np.testing.assert_array_equal(values, one(rows))
 
 
-def test_what_is_called_layer_by_layer():
-    class Doubled(KANLayer):
-        def __call__(self, x):
-            return 2.0 * super().__call__(x)
-
-    x = points(10, 2)
-    model = network((2, 8, 1), 5, 3, "silu", True)
-    fields = {"basis": model.layers[0].basis, "residual": model.layers[0].residual}
-    layers = [Doubled(l.r, l.c, l.b, l.bias, backend=l.backend, **fields) for l in model.layers]
-    doubled = KAN.from_layers([model.layers[0], layers[1]])
-    np.testing.assert_allclose(doubled(x), 2.0 * model(x), rtol=1e-6)
-
-    def called(model):
-        return "kandle_network" in str(jax.make_jaxpr(lambda x: model(x))(x))
-
-    assert called(model)
-    assert not called(model.with_backend("dense"))
-    for other in (
-        {"basis": "chebyshev"},
-        {"residual": jnp.tanh},
-        {"init": "lecun-normalized"},
-        {"dtype": "float16"},
-    ):
-        assert not called(KAN((2, 8, 1), key=jax.random.key(0), **other))
-    assert not called(KAN((2, 256, 1), key=jax.random.key(0)))
-
-
 def test_the_composed_form_is_the_same():
     """What other platforms run."""
     model, x = network((2, 9, 3), 5, 3, "silu", True), points(30, 2)
     weights = [(l.r, l.c, l.b, l.bias) for l in model.layers]
     flat = [w[None] for layer in weights for w in layer]
-    layers = Layers(tuple(l.basis for l in model.layers), (True, True))
-    got = jax.jit(lambda *operands: _network._composed(*operands, layers=layers))(x[None], *flat)
+    layers = tuple(LayerSpec(l.n_in, l.n_out, l.basis, "silu") for l in model.layers)
+    composed = jax.jit(lambda *operands: _network._network_composed(*operands, layers=layers))
+    got = composed(x[None], *flat)
     np.testing.assert_array_equal(got[0], model(x))
 
 

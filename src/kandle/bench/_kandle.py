@@ -65,10 +65,10 @@ class LoopRunner(Runner):
 
         def step(_, carry):
             weights, state, _ = carry
+            value, gradient = jax.value_and_grad(loss)(weights)
             if isinstance(optimizer, FusedAdam):
-                value, weights, state = optimizer.step(loss, state, weights)
+                weights, state = optimizer.apply(gradient, state, weights)
             else:
-                value, gradient = jax.value_and_grad(loss)(weights)
                 updates, state = optimizer.update(gradient, state, weights)
                 weights = optax.apply_updates(weights, updates)
             return weights, state, value

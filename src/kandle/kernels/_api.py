@@ -6,10 +6,9 @@ A backend is a module (or anything with the same attributes) that has
     jet(x, r, c, b, bias, *, first, second, basis, residual)
     statistics(x, *, basis)
     total(x)
-    accelerates(basis)         (optional: backends without it accept any basis)
 
 with the shapes of the functions below, each differentiable to any order in both modes, vmappable,
-and NaN where x is not finite.
+and NaN where x is not finite. All but `native` accept any basis.
 """
 
 import functools
@@ -21,6 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 from kandle._errors import UserError, must, unknown
+from kandle._route import basis_obstacle
 from kandle.bases import Basis
 from kandle.kernels import _dense, _library, _native, _reference
 from kandle.kernels._residual import Residual
@@ -35,15 +35,30 @@ if _library.library() is not None:
 
 def default_backend(basis: Basis | None = None) -> str:
     """`native` on a CPU where it could be loaded and accelerates the basis, else `dense`."""
-    usable = "native" in _IMPLEMENTATIONS and jax.default_backend() == "cpu"
-    return "native" if usable and (basis is None or accelerates(basis)) else "dense"
+    return "native" if _default_obstacle(basis) is None else "dense"
+
+
+def _default_obstacle(basis: Basis | None) -> str | None:
+    if "native" not in _IMPLEMENTATIONS:
+        return "the native kernels are not available"
+    platform = jax.default_backend()
+    if platform != "cpu":
+        return f"JAX computes on the platform {platform!r}"
+    return None if basis is None else basis_obstacle(basis)
+
+
+def native_obstacle(backend: str | None, basis: Basis) -> str | None:
+    """Why a layer of this backend is not computed on `native` now, None if it is."""
+    if backend is None or backend == "native":
+        return _default_obstacle(basis)
+    return f"the backend {backend!r} was asked for"
 
 
 def accelerates(basis: Basis) -> bool:
     """Whether the native kernels accept a basis: uniform B-splines, Chebyshev, Legendre, Fourier
     and RBF bases.
     """
-    return _native.accelerates(basis)
+    return basis_obstacle(basis) is None
 
 
 def check_backend(backend: str | None, basis: Basis | None = None) -> str:

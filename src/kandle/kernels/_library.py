@@ -30,7 +30,6 @@ _HANDLERS = (
     "total",
     "adam_update",
     "adam_apply",
-    "jet_step",
     "global_forward",
     "global_backward_x",
     "global_backward_w",
@@ -108,30 +107,6 @@ def fingerprint() -> str:
     digest = hashlib.sha256(Path(opened._name).read_bytes())
     digest.update(opened.kandle_isa())
     return digest.hexdigest()[:16]
-
-
-def has_fused_jet(degree: int, first: int, second: int) -> bool:
-    """Whether one fused kernel covers this degree and set of derivatives."""
-    opened = library()
-    return opened is not None and bool(opened.kandle_has_jet(degree, first, second))
-
-
-def fits_layer(dtype, grid: int, degree: int, n_in: int, n_out: int) -> bool:
-    """Whether the kernels for the squared error of a network accept such a layer of splines."""
-    return _fits("layer", dtype, grid, degree, n_in, n_out)
-
-
-def fits_global(dtype, n_basis: int, n_in: int, n_out: int) -> bool:
-    """The same for a layer of a basis without local support."""
-    return _fits("global", dtype, n_basis, n_in, n_out)
-
-
-def _fits(kind: str, dtype, *sizes: int) -> bool:
-    opened = library()
-    if opened is None or dtype.name not in ("float32", "float64"):
-        return False
-    takes = getattr(opened, f"kandle_fits_{kind}_f{8 * dtype.itemsize}")
-    return bool(takes(*(ctypes.c_int64(size) for size in sizes)))
 
 
 def instruction_set() -> str:

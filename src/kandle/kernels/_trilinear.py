@@ -16,7 +16,6 @@ a model axis.
 
 import functools
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
@@ -24,15 +23,17 @@ from jax.interpreters import ad, batching
 
 from kandle.bases import BSpline
 from kandle.bases._jax import evaluate
-from kandle.kernels import _library
-from kandle.kernels._families import spline_attributes
-from kandle.kernels._models import define, lower, n_models, no_tangent, sum_to
+from kandle.kernels._primitive import (
+    basis_attributes,
+    define,
+    lower,
+    n_models,
+    native_call,
+    no_tangent,
+    sum_to,
+)
 
 _ROLES = ("a", "w", "g")
-
-
-def _call(handler: str, dtype, ctx, operands, **attributes):
-    return jax.ffi.ffi_lowering(_library.target(handler, dtype))(ctx, *operands, **attributes)
 
 
 # ---- the trilinear form ------------------------------------------------------------------------
@@ -66,8 +67,7 @@ def _trilinear_dense(mode, x, p, q, *, basis, order):
 
 def _trilinear_native(mode, ctx, *operands, basis, order):
     handler = {"g": "trilinear_y", "a": "trilinear_a", "w": "trilinear_w"}[mode]
-    attributes = {**spline_attributes(basis), "order": np.int64(order)}
-    return _call(handler, ctx.avals_in[0].dtype, ctx, operands, **attributes)
+    return native_call(handler, ctx, operands, **basis_attributes(basis), order=np.int64(order))
 
 
 def _trilinear_jvp(mode, primals, tangents, *, basis, order):
@@ -148,12 +148,8 @@ def _pair_dense(mode, x, p, *, basis, order, other):
 
 
 def _pair_native(mode, ctx, *operands, basis, order, other):
-    attributes = {
-        **spline_attributes(basis),
-        "order": np.int64(order),
-        "other": np.int64(other),
-    }
-    return _call(f"pair_{mode}", ctx.avals_in[0].dtype, ctx, operands, **attributes)
+    orders = {"order": np.int64(order), "other": np.int64(other)}
+    return native_call(f"pair_{mode}", ctx, operands, **basis_attributes(basis), **orders)
 
 
 def _pair_jvp(mode, primals, tangents, *, basis, order, other):
@@ -222,7 +218,7 @@ _total_p = define("kandle_total", abstract=lambda x: ShapedArray(x.shape[:1], x.
 lower(
     _total_p,
     anywhere=lambda x: jnp.sum(x, axis=-1),
-    cpu=lambda ctx, x: _call("total", ctx.avals_in[0].dtype, ctx, (x,)),
+    cpu=lambda ctx, x: native_call("total", ctx, (x,)),
 )
 batching.primitive_batchers[_total_p] = _total_batch
 ad.deflinear2(_total_p, lambda ct, x: [jnp.broadcast_to(jnp.asarray(ct)[:, None], x.aval.shape)])

@@ -3,7 +3,7 @@
 from kandle.nn._derivatives import Derivatives, MultiIndex, RecordingDerivatives
 from kandle.nn._edges import LayerEdges, sparsity, strongest
 from kandle.nn._layer import KANLayer
-from kandle.nn._network import KAN
+from kandle.nn._network import KAN, squared_error
 from kandle.nn._prune import Pruned
 from kandle.nn._residuals import RESIDUALS, get_residual, residual_name
 from kandle.nn._save import load, load_metadata, save
@@ -26,5 +26,6 @@ __all__ = [
     "residual_name",
     "save",
     "sparsity",
+    "squared_error",
     "strongest",
 ]

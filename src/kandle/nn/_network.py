@@ -15,6 +15,7 @@ from jaxtyping import Array, ArrayLike, Float, Real
 
 from kandle import kernels
 from kandle._errors import UserError, must
+from kandle._route import Route, route_of
 from kandle.bases import Basis, BSpline
 from kandle.bases import get as get_basis
 from kandle.init import Inputs, PowerLaw, Sampler, Scheme
@@ -28,7 +29,15 @@ from kandle.nn._derivatives import (
     second_order,
 )
 from kandle.nn._edges import LayerEdges, edges
-from kandle.nn._evaluate import evaluate, flat_rows, points
+from kandle.nn._evaluate import (
+    evaluate,
+    flat_rows,
+    one_call_squared_error,
+    per_layer_route,
+    points,
+    squared_error_route,
+    values_route,
+)
 from kandle.nn._layer import KANLayer, blocks
 from kandle.nn._prune import Pruned, prune
 from kandle.nn._refine import outside, refine, widen
@@ -355,6 +364,29 @@ class KAN(eqx.Module):
             keep: keep this many edges, the strongest: an integer, or a share between 0 and 1.
         """
         return prune(self, flat_rows(self.layers, x)[0], threshold=threshold, keep=keep)
+
+
+@route_of.register
+def route(model: KAN, x: Any, y: Any = None) -> Route:
+    """`kandle.kernels.route` of a network in JAX."""
+    if type(model).__call__ is not KAN.__call__:
+        kind = type(model).__name__
+        return per_layer_route(model.layers, f"a {kind} may compute something else than a KAN")
+    if y is None:
+        return values_route(model.layers)
+    return squared_error_route(model.layers, x, y)
+
+
+def squared_error(
+    model: KAN,
+    x: Float[Array, "N n_in"],
+    y: Float[Array, "N n_out"],
+    weight: Float[Array, " N"],
+) -> Float[Array, ""] | None:
+    """Σ_n weight_n |u(x_n) - y_n|² in one native call, None where its route is another."""
+    if route(model, x, y).path != "one call":
+        return None
+    return one_call_squared_error(model.layers, x, y, weight)
 
 
 def _check_widths(widths: Any) -> tuple[int, ...]:

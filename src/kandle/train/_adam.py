@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,7 +11,6 @@ import optax
 from jaxtyping import Array, Float
 
 from kandle.kernels import _library
-from kandle.train import _adam_step
 
 # Fewer weights are updated by XLA, which fuses that with what surrounds it.
 NATIVE_SIZE = 1 << 14
@@ -21,19 +20,13 @@ Arrays = tuple[Array, ...]
 
 
 class FusedAdam(optax.GradientTransformation):
-    """Optax's `init` and `update`, and two more methods.
-
-    `apply` adds the update to the weights at once, `step` also takes the gradient.
-    """
+    """Optax's `init` and `update`, and `apply`, which adds the update to the weights at once."""
 
     apply: Callable[[Any, optax.OptState, Any], tuple[Any, optax.OptState]]
-    step: Callable[..., tuple[Array, Any, optax.OptState]]
 
-    def __new__(
-        cls, init: Callable, update: Callable, apply: Callable, step: Callable
-    ) -> "FusedAdam":
+    def __new__(cls, init: Callable, update: Callable, apply: Callable) -> "FusedAdam":
         self = super().__new__(cls, init, update)
-        self.apply, self.step = apply, step
+        self.apply = apply
         return self
 
 
@@ -54,22 +47,14 @@ def adam(
     number. The updates equal those of `optax.adam` to rounding. Without the native kernels, on
     other devices and in other types than float32 and float64 the same formula runs on XLA.
 
-    The result is an Optax transformation with two more methods. The first,
+    The result is an Optax transformation with one more method:
 
         weights, state = optimizer.apply(gradient, state, weights)
 
     is `update` followed by `optax.apply_updates` in a single pass, which updates weights and
     moments in place where `jit` may reuse their buffers (`donate_argnums`, or inside of a loop).
     It reads and writes less memory than anything XLA makes of `optax.adam`: use it for networks of
-    millions of weights. The second,
-
-        value, weights, state = optimizer.step(loss, state, weights, *arguments)
-
-    is `jax.value_and_grad(loss)(weights, *arguments)` followed by `apply`. The layers of B-splines
-    with at least 64 inputs and outputs advance within their backward pass on the native backend:
-    their gradients never leave the caches. That needs weights that enter the loss through their
-    layer alone, once; all others take the two steps. The numbers are the same to rounding. Call it
-    inside of `jit`, best in a loop or with the weights and the state donated.
+    millions of weights.
 
     Args:
         learning_rate: the rate, or a function of the step, counted from 0.
@@ -85,11 +70,6 @@ def adam(
         >>> weights, state = optimizer.apply(weights, optimizer.init(weights), weights)
         >>> print(f"{weights['b'][0, 0]:.4f}")
         0.9990
-        >>> def loss(weights, x):
-        ...     return jnp.sum((weights["b"] - x) ** 2)
-        >>> value, weights, state = optimizer.step(loss, state, weights, 2.0)
-        >>> print(f"{value:.3f} {weights['b'][0, 0]:.4f}")
-        6.012 0.9994
     """
     options = {"b1": b1, "b2": b2, "eps": eps, "eps_root": eps_root}
 
@@ -97,30 +77,21 @@ def adam(
         m, v = (jax.tree.map(jnp.zeros_like, params) for _ in range(2))
         return optax.ScaleByAdamState(jnp.zeros([], jnp.int32), m, v)
 
-    def advanced(gradients: Sequence[Array], arrays: Sequence[Arrays], rates: Array):
-        return _advance(tuple(gradients), tuple(arrays), rates, **options)
-
-    def next_step(state: optax.ScaleByAdamState) -> tuple[Array, Array]:
-        """The number of the step, and its rate and bias corrections."""
+    def advance(weights: Any, gradient: Any, state: optax.OptState):
+        """The updates or, unless `weights` is None, the new weights; and the new state."""
+        assert isinstance(state, optax.ScaleByAdamState)
         rate = learning_rate(state.count) if callable(learning_rate) else learning_rate
         count = jnp.asarray(optax.safe_increment(state.count))
         rates = (rate, 1 - b1**count, 1 - b2**count)
-        return count, jnp.stack([jnp.asarray(a, float) for a in rates])
-
-    def collected(results: Sequence[Arrays], structure: Any, count: Array):
+        step = jnp.stack([jnp.asarray(number, float) for number in rates])
+        leaves, structure = jax.tree.flatten(gradient)
+        trees = (state.mu, state.nu) if weights is None else (weights, state.mu, state.nu)
+        arrays = zip(*(structure.flatten_up_to(tree) for tree in trees), strict=True)
+        results = _advance(tuple(leaves), tuple(arrays), step, **options)
         out, m, v = (
             jax.tree.unflatten(structure, [result[j] for result in results]) for j in range(3)
         )
         return out, optax.ScaleByAdamState(count, m, v)
-
-    def advance(weights: Any, gradient: Any, state: optax.OptState):
-        """The updates or, unless `weights` is None, the new weights; and the new state."""
-        assert isinstance(state, optax.ScaleByAdamState)
-        count, rates = next_step(state)
-        leaves, structure = jax.tree.flatten(gradient)
-        trees = (state.mu, state.nu) if weights is None else (weights, state.mu, state.nu)
-        arrays = zip(*(structure.flatten_up_to(tree) for tree in trees), strict=True)
-        return collected(advanced(leaves, list(arrays), rates), structure, count)
 
     def update(
         updates: Any, state: optax.OptState, params: Any = None
@@ -132,16 +103,7 @@ def adam(
     ) -> tuple[Any, optax.ScaleByAdamState]:
         return advance(weights, gradient, state)
 
-    def step(
-        loss: Callable[..., Array], state: optax.OptState, weights: Any, *arguments: Any
-    ) -> tuple[Array, Any, optax.ScaleByAdamState]:
-        assert isinstance(state, optax.ScaleByAdamState)
-        count, rates = next_step(state)
-        trees = (weights, state.mu, state.nu)
-        value, results = _adam_step.advance(loss, arguments, trees, rates, options, advanced)
-        return value, *collected(results, jax.tree.structure(weights), count)
-
-    return FusedAdam(init, update, apply, step)
+    return FusedAdam(init, update, apply)
 
 
 @functools.partial(jax.jit, static_argnames=("b1", "b2", "eps", "eps_root"))

@@ -10,11 +10,10 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from kandle import kernels
-from kandle.nn import KAN
+from kandle.nn import KAN, squared_error
 from kandle.problems import Problem
 from kandle.train._rba import Variant
 from kandle.train._solve import Solve
-from kandle.train._squared_error import fused_squared_error
 from kandle.train._terms import Data, Term, Weights
 
 
@@ -84,7 +83,7 @@ class Fit(_WithoutAttention):
         self, model: KAN, data: Data, weights: Weights, backend: str
     ) -> tuple[Float[Array, ""], Weights]:
         x, y = data["x"], data["y"]
-        fused = fused_squared_error(model, x, y, jnp.full(len(y), 1 / y.size, y.dtype))
+        fused = squared_error(model, x, y, jnp.full(len(y), 1 / y.size, y.dtype))
         if fused is not None:
             return fused, weights
         error = jnp.ravel(model(x) - y)
@@ -110,7 +109,7 @@ class FitRows(_WithoutAttention):
         self, model: KAN, data: Data, weights: Weights, backend: str
     ) -> tuple[Float[Array, ""], Weights]:
         x, y, weight = (data[name] for name in self.arrays)
-        fused = fused_squared_error(model, x, y, weight)
+        fused = squared_error(model, x, y, weight)
         if fused is not None:
             return fused, weights
         error = model(x) - y
