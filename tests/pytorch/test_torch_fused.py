@@ -552,7 +552,7 @@ def test_weights_that_are_replaced_are_followed():
     assert is_one_call(model)
     assert torch.equal(model(x), one_by_one(model, x))
     layer.bias = torch.nn.Parameter(torch.zeros(5, dtype=torch.float64))
-    assert "not contiguous" in refused(model)
+    assert "layers[0]: its weights are not all contiguous" in refused(model)
     model.layers[0] = KANLinear(2, 3, dtype=torch.float64)
     assert torch.equal(model(x), one_by_one(model, x))
     model.float()

@@ -256,7 +256,7 @@ class _Value(torch.autograd.Function):
         if _route.eager_obstacle(g) is not None:
             results = _differentiated(network, 0, operands, (g,), needed)
         elif torch.is_grad_enabled():
-            # Somebody will differentiate these gradients: `_First` records what that takes.
+            # These gradients will be differentiated: `_First` keeps what that takes.
             results = _First.apply(x, g.contiguous(), *weights, (hidden,), needed, network)
         else:
             h = Level(x, hidden, None)
@@ -279,6 +279,7 @@ class _First(torch.autograd.Function):
     def forward(ctx: Any, *arguments: Any) -> Gradients:
         x, g, *weights, (hidden,), needed, network = arguments
         h = Level(x, hidden, None)
+        # ∂Q₁/∂x and ∂Q₁/∂θ; cots are the ∂Q₁/∂h_l on the way there.
         results, cots = _native.backward(network, h, weights, g, needed, keep=True)
         return _recorded(ctx, arguments, results, hidden, cots)
 
@@ -287,10 +288,12 @@ class _First(torch.autograd.Function):
         network, needed = ctx.network, needed_gradients(ctx, single=2)
         *operands, hidden, cots = ctx.saved_tensors
         x, g, *weights = operands
+        # Cotangents of ∂Q₁/∂x and ∂Q₁/∂θ. The native call has no term for the latter.
         u, *of_weights = cotangents
         if _route.derivative_obstacle(network, (u,), of_weights) is not None:
             results = _differentiated(network, 1, operands, cotangents, needed)
         elif torch.is_grad_enabled():
+            # Third derivatives will follow, as in the loss of a PINN.
             between = hidden, cots
             results = _Second.apply(x, g, _contiguous(u), *weights, between, needed, network)
         else:
@@ -311,6 +314,7 @@ class _Second(torch.autograd.Function):
     def forward(ctx: Any, *arguments: Any) -> Gradients:
         x, g, u, *weights, (hidden, cots), needed, network = arguments
         h_levels, g_levels = Level(x, hidden, None), Level(None, cots, g)
+        # ∂Q₂/∂x, ∂Q₂/∂g and ∂Q₂/∂θ; on the way up ∂h_l/∂x·u, on the way down ∂Q₂/∂h_l.
         results, along, slopes = _native.second(
             network, h_levels, weights, g_levels, u, needed, keep=True
         )
@@ -321,7 +325,7 @@ class _Second(torch.autograd.Function):
         network, needed = ctx.network, needed_gradients(ctx, single=3)
         *operands, hidden, cots, along, slopes = ctx.saved_tensors
         x, g, u, *weights = operands
-        v, s, *of_weights = cotangents
+        v, s, *of_weights = cotangents  # of ∂Q₂/∂x, ∂Q₂/∂g and ∂Q₂/∂θ
         if _route.derivative_obstacle(network, (v, s), of_weights) is not None:
             results = _differentiated(network, 2, operands, cotangents, needed)
             return *results, None, None, None
@@ -348,6 +352,7 @@ class _Third(torch.autograd.Function):
 
 
 def _third(network: Network, x, g, u, v, s, weights, between, needed) -> Gradients:
+    """∂Q₃/∂x, ∂Q₃/∂g, ∂Q₃/∂u and ∂Q₃/∂θ."""
     hidden, cots, along, slopes = between
     return _native.third(
         network,

@@ -387,15 +387,18 @@ class KANLinear(nn.Module):
         self._watched_grid.forget()
         self._watched_grid.follow(self.grid)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickles hold the parts of the watched grid, so that its class may change."""
+        state = self.__dict__.copy()
+        grid = state.pop("_watched_grid")
+        return state | {"_basis": grid.basis, "_is_uniform": grid.is_uniform}
+
     def __setstate__(self, state):
-        super().__setstate__(state)
-        attributes = self.__dict__
-        if "_basis" in attributes:  # pickled before the grid was an object of its own
-            grid = WatchedGrid(attributes.pop("_basis"))
-            grid.is_uniform = attributes.pop("_is_uniform")
-            self._watched_grid = grid
-            del attributes["_seen_grid"]
-        self._watched_grid.forget()
+        grid = WatchedGrid(state["_basis"])
+        grid.is_uniform = state["_is_uniform"]
+        parts = ("_basis", "_is_uniform", "_seen_grid")  # the last one of earlier versions
+        super().__setstate__({name: state[name] for name in state if name not in parts})
+        self._watched_grid = grid
 
 
 @route_of.register

@@ -107,9 +107,6 @@ def derivative_obstacle(
     return eager_obstacle(*cotangents) or network.derivatives_obstacles[first.dtype]
 
 
-_KNOTS = "its knots are not uniform"
-
-
 # ---- what a layer does beside its formula --------------------------------------------------------
 
 # Modules' attributes are read from their dictionaries here: `nn.Module` would search for them, and
@@ -126,6 +123,16 @@ def residual_obstacle(R: Any) -> str | None:
         return "its residual function is not SiLU"
     reason = _module_obstacle(R.__dict__)
     return None if reason is None else f"its residual function has to be called: {reason}"
+
+
+def knots_obstacle(grid: WatchedGrid) -> str | None:
+    """Why the kernels, which take equal intervals, do not compute the splines of a layer."""
+    return None if grid.is_uniform else "its knots are not uniform"
+
+
+def layer_obstacle(grid: WatchedGrid, x: Tensor) -> str | None:
+    """Why a layer has to run on PyTorch's own operations, at inputs like x."""
+    return knots_obstacle(grid) or kernel_obstacle(x)
 
 
 def _module_obstacle(attributes: dict[str, Any]) -> str | None:
@@ -185,10 +192,11 @@ class Plan:
     ):
         self.network, self.weights = network, weights
         self._dtype, self._seen = dtype, seen
-        self._sizes: list[tuple[Tensor, tuple[int, ...]]] = []
-        for weight, (size, _) in zip(weights, network.layouts, strict=True):
+        # Which layer a weight belongs to, and its size.
+        self._sizes: list[tuple[int, Tensor, tuple[int, ...]]] = []
+        for position, (weight, (size, _)) in enumerate(zip(weights, network.layouts, strict=True)):
             if weight is not None:
-                self._sizes.append((weight, size))
+                self._sizes.append((position // len(_WEIGHTS), weight, size))
         # Other tensors are made for one call: keeping them would keep the graphs that they are of.
         self.is_lasting = True
         for layer in seen:
@@ -223,9 +231,10 @@ class Plan:
     def weights_obstacle(self) -> str | None:
         """Why the kernels cannot read the weights: `Tensor.data` can be set to anything."""
         dtype = self._dtype
-        for w, size in self._sizes:
+        for index, w, size in self._sizes:
             if not (w.shape == size and w.dtype is dtype and w.is_cpu and w.is_contiguous()):
-                return "its weights are not contiguous tensors on the CPU, of the inputs' type"
+                requirement = f"contiguous tensors of {dtype} on the CPU, of the layer's shape"
+                return f"layers[{index}]: its weights are not all {requirement}"
         return None
 
 
@@ -261,7 +270,7 @@ def one_call(model: nn.Module, x: Tensor) -> tuple[Plan | None, str | None]:
 
 def _planned(layers: Collection[nn.Module], dtype: torch.dtype) -> tuple[Plan | None, str | None]:
     """The plan of these layers; None with the reason where they have to be called one by one."""
-    from kandle.torch._layer import KANLinear  # imported here: layers ask this module as well
+    from kandle.torch._layer import KANLinear  # not above: layers ask this module as well
 
     specs, seen, weights = [], [], []
     for index, layer in enumerate(layers):
@@ -272,9 +281,7 @@ def _planned(layers: Collection[nn.Module], dtype: torch.dtype) -> tuple[Plan | 
         grid.follow(attributes["_buffers"]["grid"])
         R = _residual_of(attributes)
         present = [_weight_of(attributes, name) for name in _WEIGHTS]
-        reason = _module_obstacle(attributes) or residual_obstacle(R)
-        if reason is None and not grid.is_uniform:
-            reason = _KNOTS
+        reason = _module_obstacle(attributes) or residual_obstacle(R) or knots_obstacle(grid)
         if reason is None and not all(map(has_memory, present)):
             reason = "its weights are of a subclass, or belong to a transform of torch.func"
         if reason is not None:
@@ -314,15 +321,10 @@ def _network_of(
 # ---- the answer for users ------------------------------------------------------------------------
 
 
-def layer_obstacle(grid: WatchedGrid, x: Tensor) -> str | None:
-    """Why a layer on this grid has to run on PyTorch's own operations."""
-    if not grid.is_uniform:
-        return _KNOTS
-    return kernel_obstacle(x)
-
-
 def route(model: Any, x: Any, y: Any = None) -> Route:
     """`kandle.kernels.route` of a `KAN` or `KANLinear`."""
+    from kandle.torch._layer import KANLinear
+
     if not isinstance(x, Tensor):
         raise must("'x' of route", "a tensor for a module of kandle.torch", type(x).__name__)
     if y is not None:
@@ -335,13 +337,14 @@ def route(model: Any, x: Any, y: Any = None) -> Route:
         no_single_call = "the model is a layer, and the call takes networks"
     reasons = []
     for layer in layers:
-        layer._watched_grid.follow(layer.grid)
-        dtype = layer.spline_weight.dtype
+        if not isinstance(layer, KANLinear):
+            reasons.append(f"a {type(layer).__name__} is no layer of Kandle")
+            continue
+        grid, dtype = layer._watched_grid, layer.spline_weight.dtype
+        grid.follow(layer.grid)
         if dtype in LOW_PRECISION:
             dtype = torch.float32
-        reason = layer_obstacle(layer._watched_grid, x.detach()[:0].to(dtype))
-        if reason is not None:
-            reasons.append(reason)
+        reasons.append(layer_obstacle(grid, x.detach()[:0].to(dtype)))
     # A network runs plain where all of its layers do: others use the kernels that there are.
-    no_kernels = reasons[0] if len(reasons) == len(layers) else None
+    no_kernels = None if None in reasons else reasons[0]
     return Route.first(no_single_call, no_kernels)
