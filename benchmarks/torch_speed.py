@@ -114,14 +114,14 @@ def overhead() -> dict[str, float]:
     def microseconds(call: Callable) -> float:
         return 1e6 * min(timeit.repeat(call, number=2000, repeat=7)) / 2000
 
-    from kandle.torch import _ops
+    from kandle.torch._derivatives import layer as operator
 
     weights = (layer.base_weight, layer.spline_scaler, layer.spline_weight, layer.bias)
     spline = (5, 3, -1.0, 1.0)
-    result = {"operator with gradients": microseconds(lambda: _ops.layer(x, *weights, *spline))}
+    result = {"operator with gradients": microseconds(lambda: operator(x, *weights, *spline))}
     result["module with gradients"] = microseconds(lambda: layer(x))
     with torch.no_grad():
-        result["operator without"] = microseconds(lambda: _ops.layer(x, *weights, *spline))
+        result["operator without"] = microseconds(lambda: operator(x, *weights, *spline))
         result["module without"] = microseconds(lambda: layer(x))
         registered = torch.ops.kandle.layer.default
         result["registered without"] = microseconds(lambda: registered(x, *weights, *spline))

@@ -20,6 +20,7 @@ from torch_layers import KANLinear as EfficientLinear
 import kandle
 import kandle.torch as kt
 from kandle._errors import UserError
+from kandle.kernels import route
 
 
 def points(n=30, n_in=3):
@@ -162,16 +163,16 @@ kandle.torch.save(model, sys.argv[1])
 again = kandle.torch.load(sys.argv[1])
 assert torch.equal(again(x), model(x))
 kandle.torch.initialize_(model, "power-law")
-print("done", kandle.torch._native.AVAILABLE)
+from kandle._route import route
+print(route(model, torch.rand(7, 3)).path)
 """
 
 
 def test_everything_works_without_jax(tmp_path):
     command = [sys.executable, "-c", WITHOUT_JAX, str(tmp_path / "model.safetensors")]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert run.stdout.split()[:1] == ["done"], run.stderr
-    available = str(kt._native.AVAILABLE)
-    assert run.stdout.split()[1:] == [available]
+    model, x = kt.KAN([3, 5, 2]), torch.rand(7, 3)
+    assert run.stdout.strip() == route(model, x).path, run.stderr
 
 
 def test_importing_does_not_import_jax():
@@ -188,15 +189,17 @@ def test_without_native_kernels_the_numbers_are_the_same(tmp_path):
     np.save(tmp_path / "x.npy", x)
     code = (
         "import sys, warnings, numpy as np, torch; warnings.simplefilter('ignore');"
-        "import kandle.torch as kt; assert not kt._native.AVAILABLE;"
-        "y = kt.load(sys.argv[1])(torch.from_numpy(np.load(sys.argv[2])));"
-        "np.save(sys.argv[2], y.detach().numpy())"
+        "import kandle.torch as kt; from kandle.kernels import route;"
+        "model, x = kt.load(sys.argv[1]), torch.from_numpy(np.load(sys.argv[2]));"
+        "print(route(model, x)); np.save(sys.argv[2], model(x).detach().numpy())"
     )
     command = [sys.executable, "-c", code, tmp_path / "model.safetensors", tmp_path / "x.npy"]
     import os
 
     environment = {**os.environ, "KANDLE_DISABLE_NATIVE": "1"}
-    subprocess.run(command, check=True, env=environment)
+    run = subprocess.run(command, check=True, env=environment, capture_output=True, text=True)
+    assert run.stdout.startswith("plain (not one call, not per layer: ")
+    assert "KANDLE_DISABLE_NATIVE is set" in run.stdout
     y = np.load(tmp_path / "x.npy")
     np.testing.assert_allclose(y, model(x).detach(), rtol=1e-5, atol=1e-6)
 

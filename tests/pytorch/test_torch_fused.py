@@ -11,12 +11,19 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch.autograd import forward_ad
 from torch.nn.utils import parametrize, prune
 
 from kandle._errors import UserError
-from kandle.torch import KAN, KANLinear, _fused, _native, _plan
+from kandle._route import LayerSpec
+from kandle.bases import BSpline
+from kandle.kernels import route
+from kandle.torch import KAN, KANLinear, _native
 
-pytestmark = pytest.mark.skipif(not _native.AVAILABLE, reason="the native kernels are not built")
+pytestmark = pytest.mark.skipif(
+    route(KAN([1, 1]), torch.zeros(1, 1)).path != "one call",
+    reason="the native kernels are not built",
+)
 
 
 def build(widths=(2, 5, 3, 1), dtype=torch.float64, seed=0, **options):
@@ -38,15 +45,26 @@ def one_by_one(model, x):
     return x
 
 
-@pytest.fixture
-def calls(monkeypatch):
-    """The names of the native calls, as they are made."""
-    names = []
-    call = _native.call
-    monkeypatch.setattr(
-        _native, "call", lambda name, *rest: (names.append(name), call(name, *rest))[1]
-    )
-    return names
+def is_one_call(model, x=None):
+    with torch.no_grad():
+        return route(model, rows() if x is None else x).path == "one call"
+
+
+def refused(model, x=None):
+    """Why the network is not one call."""
+    return route(model, rows() if x is None else x).reasons["one call"]
+
+
+def own_nodes(tensor):
+    """How many nodes of a tensor's graph are Kandle's: the names of PyTorch's end in a digit."""
+    nodes, seen = [tensor.grad_fn], set()
+    while nodes:
+        node = nodes.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            nodes += [following for following, _ in node.next_functions]
+    names = [node.name() for node in seen]
+    return sum(not name[-1].isdigit() and "::" not in name for name in names)
 
 
 def assert_same(ours, theirs, tolerance):
@@ -83,20 +101,20 @@ def trained(model, forward, x, y):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_training_has_the_bits_of_the_layers(options, dtype, calls):
+def test_training_has_the_bits_of_the_layers(options, dtype):
     model, x = build(dtype=dtype, **options), rows(dtype=dtype)
     y = torch.randn(37, 1, dtype=dtype)
+    assert is_one_call(model, x)
     ours = trained(model, model, x, y)
-    assert calls == ["network_forward", "network_backward"]
     assert_same(ours, trained(model, lambda x: one_by_one(model, x), x, y), 0)
 
 
 @pytest.mark.parametrize("widths", [(2, 1), (2, 40, 20, 3), (3, 300, 2)])
-def test_wide_and_shallow_networks_have_the_bits_of_the_layers(widths, calls):
+def test_wide_and_shallow_networks_have_the_bits_of_the_layers(widths):
     model, x = build(widths, torch.float32), rows(50, widths[0], torch.float32)
     y = torch.randn(50, widths[-1])
     ours = trained(model, model, x, y)
-    assert calls[0] == "network_forward"
+    assert is_one_call(model, x)
     assert_same(ours, trained(model, lambda x: one_by_one(model, x), x, y), 0)
     with torch.no_grad():
         assert torch.equal(model(x), ours[0])
@@ -159,14 +177,25 @@ def test_derivatives_of_a_pinn(widths, options, squared, order):
     assert_same(ours, expected, 1e-10)
 
 
-def test_a_pinn_step_is_six_calls(calls):
-    model, x = build((2, 8, 8, 1), torch.float32), rows(dtype=torch.float32).requires_grad_()
+@pytest.mark.parametrize("widths", [(2, 8, 8, 1), (2, 3, 1, 2, 1)], ids=str)
+def test_every_derivative_of_a_pinn_is_one_call(widths):
+    model, x = build(widths, torch.float32), rows(dtype=torch.float32).requires_grad_()
+    assert route(model, x).path == "one call"
     u = model(x)
     (du,) = torch.autograd.grad(u.sum(), x, create_graph=True)
     (d_xx,) = torch.autograd.grad(du[:, 1].sum(), x, create_graph=True)
-    (u + du[:, :1] - d_xx[:, 1:]).square().mean().backward()
-    derivatives = ["network_third", "network_second", "network_backward"]
-    assert calls == ["network_forward", "network_backward", "network_second", *derivatives]
+    assert [own_nodes(value) for value in (u, du, d_xx)] == [1, 1, 1]
+    assert own_nodes((u + du[:, :1] - d_xx[:, 1:]).square().mean()) == 3
+
+
+def test_networks_without_native_derivatives_are_called_layer_by_layer_where_x_has_gradients():
+    x = rows()
+    for options in ({"spline_order": 2}, {"widths": (2, 300, 1)}):
+        model = build(**options)
+        assert is_one_call(model, x)
+        reason = refused(model, x.clone().requires_grad_())
+        assert "the inputs require gradients" in reason
+        assert "degree 2" in reason or "300 outputs" in reason
 
 
 def test_gradcheck_and_gradgradcheck():
@@ -181,11 +210,12 @@ def test_gradcheck_and_gradgradcheck():
     assert torch.autograd.gradgradcheck(value, (x, *weights))
 
 
-def test_third_derivatives_equal_the_plain_operations(monkeypatch):
+def test_third_derivatives_equal_the_plain_operations():
     model, x = build((2, 3, 2)), 0.8 * rows(5)
     ours = differentiated(model, model, x, 3)
-    monkeypatch.setattr(_native, "AVAILABLE", False)
-    assert_same(ours, differentiated(model, model, x, 3), 1e-9)
+    with forward_ad.dual_level():
+        assert route(model, x).path == "plain"
+        assert_same(ours, differentiated(model, model, x, 3), 1e-9)
 
 
 def test_derivatives_of_gradients_in_the_weights():
@@ -201,7 +231,7 @@ def test_derivatives_of_gradients_in_the_weights():
     assert_same(*results, 1e-10)
 
 
-def test_some_gradients_only(calls):
+def test_some_gradients_only():
     model, x = build(), rows().requires_grad_()
     u = model(x)
     (all_x, *_) = torch.autograd.grad(u.sum(), [x, *model.parameters()], retain_graph=True)
@@ -237,7 +267,7 @@ def test_no_rows():
     assert x.grad.shape == (0, 2)
 
 
-def test_frozen_parameters(calls):
+def test_frozen_parameters():
     model, x = build(), rows()
     expected = trained(model, model, x, 1.0)[1:]
     model.layers[0].requires_grad_(False)
@@ -251,7 +281,7 @@ def test_frozen_parameters(calls):
     assert not model(x).requires_grad
 
 
-def test_no_grad_and_inference_mode(calls):
+def test_no_grad_and_inference_mode():
     model, x = build(), rows()
     expected = model(x).detach()
     with torch.no_grad():
@@ -260,16 +290,16 @@ def test_no_grad_and_inference_mode(calls):
         y = model(x)
         assert y.is_inference()
         assert torch.equal(y, expected)
-    assert set(calls) == {"network_forward"}
+        assert route(model, x).path == "one call"
 
 
-def test_weights_shared_between_layers(calls):
+def test_weights_shared_between_layers():
     model = build((3, 3, 3))
     model.layers[1] = model.layers[0]
     x = rows(n_in=3)
     y = torch.zeros(37, 3, dtype=torch.float64)
+    assert is_one_call(model, x)
     ours = trained(model, model, x, y)
-    assert calls == ["network_forward", "network_backward"]
     assert_same(ours, trained(model, lambda x: one_by_one(model, x), x, y), 1e-12)
 
 
@@ -423,15 +453,17 @@ def test_gradients_of_a_pinn_in_batches():
     assert_same(results[1], results[3], 1e-11)
 
 
-def test_functional_transforms(calls):
+def test_functional_transforms():
     model, x = build((2, 3, 1)), rows(5)
-    weights = dict(model.named_parameters())
+    weights, routes = dict(model.named_parameters()), []
 
     def value(weights, x):
+        routes.append(route(model, x))
         return torch.func.functional_call(model, weights, (x,)).sum()
 
     per_sample = torch.func.vmap(torch.func.grad(value), in_dims=(None, 0))(weights, x)
-    assert not any(name.startswith("network") for name in calls)
+    assert [taken.path for taken in routes] == ["per layer"]
+    assert "torch.func" in routes[0].reasons["one call"]
     for j, row in enumerate(x):
         model.zero_grad()
         model(row).sum().backward()
@@ -451,16 +483,9 @@ def test_functional_call_with_other_weights():
 # ---- layers that are more than their weights -----------------------------------------------------
 
 
-def is_fused(model, calls, x=None):
-    calls.clear()
-    with torch.no_grad():
-        model(rows() if x is None else x)
-    return "network_forward" in calls
-
-
-def test_hooks_run(calls):
+def test_hooks_run():
     model, seen = build(), []
-    assert is_fused(model, calls)
+    assert is_one_call(model)
     layer = model.layers[1]
     for register in (
         layer.register_forward_hook,
@@ -469,7 +494,8 @@ def test_hooks_run(calls):
         torch.nn.modules.module.register_module_forward_pre_hook,
     ):
         handle = register(lambda *arguments: seen.append(arguments[0]))
-        assert not is_fused(model, calls)
+        assert "hooks" in refused(model)
+        model(rows())
         assert layer in seen
         handle.remove()
         seen.clear()
@@ -479,35 +505,36 @@ def test_hooks_run(calls):
         assert seen == [layer]
         handle.remove()
         seen.clear()
-    assert is_fused(model, calls)
+    assert is_one_call(model)
     model.register_forward_hook(lambda *arguments: seen.append(arguments[0]))
     model(rows())
     assert seen == [model]
 
 
-def test_hooks_of_the_residual_function_run(calls):
+def test_hooks_of_the_residual_function_run():
     model, seen = build(), []
     R = model.layers[1].base_activation
-    assert is_fused(model, calls)
+    assert is_one_call(model)
     handle = R.register_forward_hook(lambda *arguments: seen.append(arguments[0]))
+    assert "layers[1]: its residual function" in refused(model)
     expected = one_by_one(model, rows())
     assert seen == [R]
     assert torch.equal(model(rows()), expected)
     assert len(seen) == 2
     handle.remove()
-    assert is_fused(model, calls)
+    assert is_one_call(model)
 
 
-def test_hooks_run_after_others_were_removed_by_force(calls):
+def test_hooks_run_after_others_were_removed_by_force():
     model, seen = build(), []
-    assert is_fused(model, calls)
+    assert is_one_call(model)
     model.layers[1]._forward_hooks = type(model.layers[1]._forward_hooks)()
     model.layers[1].register_forward_hook(lambda *arguments: seen.append(arguments[0]))
     model(rows())
     assert seen == [model.layers[1]]
 
 
-def test_weights_that_are_replaced_are_followed(calls):
+def test_weights_that_are_replaced_are_followed():
     model, x = build((2, 3, 1)), rows()
     layer = model.layers[0]
     model(x)
@@ -519,13 +546,13 @@ def test_weights_that_are_replaced_are_followed(calls):
     square = build((3, 3, 1))
     before = square(rows(n_in=3))
     square.layers[0].base_weight.data = square.layers[0].base_weight.data.T
-    assert not is_fused(square, calls, rows(n_in=3))
+    assert not is_one_call(square, rows(n_in=3))
     assert not torch.equal(square(rows(n_in=3)), before)
     layer.spline_scaler = None
-    assert is_fused(model, calls)
+    assert is_one_call(model)
     assert torch.equal(model(x), one_by_one(model, x))
     layer.bias = torch.nn.Parameter(torch.zeros(5, dtype=torch.float64))
-    assert _plan.plan_of(model.layers, x.dtype) is None
+    assert "layers[0]: its weights are not all contiguous" in refused(model)
     model.layers[0] = KANLinear(2, 3, dtype=torch.float64)
     assert torch.equal(model(x), one_by_one(model, x))
     model.float()
@@ -558,7 +585,7 @@ def test_tensors_of_a_finished_transform():
             assert torch.equal(forward(escaped[0]), forward(x))
 
 
-def test_layers_of_another_class_are_called(calls):
+def test_layers_of_another_class_are_called():
     class Doubled(KANLinear):
         def forward(self, x):
             return 2 * super().forward(x)
@@ -568,7 +595,7 @@ def test_layers_of_another_class_are_called(calls):
     doubled = Doubled(3, 1, dtype=torch.float64)
     doubled.load_state_dict(model.layers[1].state_dict())
     model.layers[1] = doubled
-    assert not is_fused(model, calls)
+    assert "layers[1]: a Doubled may compute something else" in refused(model)
     assert torch.equal(model(rows()), 2 * expected)
 
 
@@ -577,10 +604,11 @@ def test_forward_of_one_layer_may_be_replaced():
     expected = model(rows())
     forward = model.layers[1].forward
     model.layers[1].forward = lambda x: 2 * forward(x)
+    assert refused(model) == "layers[1]: its forward was replaced"
     assert torch.equal(model(rows()), 2 * expected)
 
 
-def test_parametrized_and_pruned_weights(calls):
+def test_parametrized_and_pruned_weights():
     class Halved(torch.nn.Module):
         def forward(self, weight):
             return weight / 2
@@ -597,28 +625,34 @@ def test_parametrized_and_pruned_weights(calls):
     assert torch.all(model.layers[0].spline_weight_orig.grad[mask == 0] == 0)
     prune.remove(model.layers[0], "spline_weight")
     assert torch.equal(pruned, model(x))
-    assert is_fused(model, calls)
+    assert is_one_call(model)
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"residual": "tanh"}, {"init": "lecun-normalized"}, {"dtype": torch.float16}],
+    ("options", "reason"),
+    [
+        ({"residual": "tanh"}, "residual function is not SiLU"),
+        ({"init": "lecun-normalized"}, "standardized"),
+        ({"dtype": torch.float16}, "float32 and float64"),
+    ],
     ids=str,
 )
-def test_layers_that_the_kernels_compute_in_part(options, calls):
+def test_layers_that_the_kernels_compute_in_part(options, reason):
     model = KAN([2, 3, 1], **options)
     x = rows(dtype=options.get("dtype", torch.float32))
-    assert not is_fused(model, calls, x)
+    taken = route(model, x)
+    assert taken.path == "per layer"
+    assert reason in taken.reasons["one call"]
     assert torch.equal(model(x), one_by_one(model, x))
 
 
-def test_grids_that_change_are_followed(calls):
+def test_grids_that_change_are_followed():
     model, x = build((2, 3, 1)), rows()
     model.update_grid(2 * x)
-    assert is_fused(model, calls)
+    assert is_one_call(model)
     assert torch.equal(model(x), one_by_one(model, x))
     model.refine(7)
-    assert is_fused(model, calls)
+    assert is_one_call(model)
     assert torch.equal(model(x), one_by_one(model, x))
     other = build((2, 3, 1), domain=(-3.0, 3.0))
     model = build((2, 3, 1))
@@ -626,20 +660,22 @@ def test_grids_that_change_are_followed(calls):
     assert torch.equal(model(x), other(x))
     with torch.no_grad():
         model.layers[0].grid[:, 5] += 0.01
-    assert not is_fused(model, calls)
+    assert refused(model) == "layers[0]: its knots are not uniform"
+    assert route(model, x).path == "per layer"  # of which the other one has uniform knots
+    assert route(model.layers[0], x).path == "plain"
     assert torch.equal(model(x), one_by_one(model, x))
     model = build((2, 3, 1))
     model(x, update_grid=True)
     assert model.layers[0].domain != (-1.0, 1.0)
 
 
-def test_grids_that_are_replaced_are_followed(calls):
+def test_grids_that_are_replaced_are_followed():
     model, other, x = build((2, 3, 1)), build((2, 3, 1), domain=(-2.0, 2.0)), rows()
     model(x)
     model.layers[0].grid = other.layers[0].grid.clone()
     model.layers[1].grid.data = other.layers[1].grid.data.clone()
     assert model.layers[0].domain == model.layers[1].domain == (-2.0, 2.0)
-    assert is_fused(model, calls)
+    assert is_one_call(model)
     assert torch.equal(model(x), other(x))
     for forward in (model, copy.deepcopy(model)):
         assert torch.equal(forward(x), other(x))
@@ -671,18 +707,33 @@ def test_wrong_calls_say_what_they_must_be():
         model(torch.zeros(5, 2))
 
 
-def test_native_calls_are_checked():
-    from kandle.torch import _network_calls
+class Unchecked(BSpline):
+    """Splines that may be anything."""
 
+    def __post_init__(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("n_out", "basis"),
+    [
+        (3, Unchecked(0, 3)),
+        (3, Unchecked(5, 6)),
+        (3, Unchecked(5, 3, (float("nan"), 1.0))),
+        (3, Unchecked(5, 3, (-1.0, -5.0))),
+        (2, Unchecked(5, 3)),
+    ],
+    ids=str,
+)
+def test_native_calls_are_checked(n_out, basis):
+    """The kernels would read beyond the end of the weights."""
     model, x = build((2, 3, 1)), rows()
-    plan = _plan.plan_of(model.layers, x.dtype)
-    weights = plan.weights
-    for position, value in ((2, 0), (3, 6), (5, float("nan")), (6, -5.0), (1, 2)):
-        shapes = [list(shape) for shape in plan.network.shapes]
-        shapes[0][position] = value
-        network = _network_calls.Network([_network_calls.Shape(*shape) for shape in shapes])
-        with pytest.raises(UserError):
-            _network_calls.forward(network, x, weights, True)
+    layers = LayerSpec(2, n_out, basis, "silu"), LayerSpec(3, 1, BSpline(5, 3), "silu")
+    weights = []
+    for layer in model.layers:
+        weights += [layer.base_weight, layer.spline_scaler, layer.spline_weight, layer.bias]
+    with pytest.raises(UserError):
+        _native.forward(_native.Network(layers), x, weights, True)
 
 
 @pytest.mark.parametrize("compiler", ["eager", "aot_eager"])
@@ -701,13 +752,48 @@ def test_a_layer_may_be_compiled_in_place():
     torch._dynamo.reset()
 
 
-def test_other_residual_or_no_kernels(calls, monkeypatch):
+def test_another_residual_function():
     model = build((2, 3, 1))
     model.layers[0].base_activation = torch.nn.GELU()
-    assert not is_fused(model, calls)
+    assert not is_one_call(model)
     model.layers[0].base_activation = torch.nn.SiLU()
-    assert is_fused(model, calls)
-    assert is_fused(build((2, 3, 1), residual=torch.nn.functional.silu), calls)
-    monkeypatch.setattr(_native, "AVAILABLE", False)
-    assert not is_fused(model, calls)
-    assert _fused.evaluate(model, rows()) is None
+    assert is_one_call(model)
+    assert is_one_call(build((2, 3, 1), residual=torch.nn.functional.silu))
+    model(rows())
+    model.layers[0].base_activation = None  # its weights stay, unused
+    assert is_one_call(model)
+    assert torch.equal(model(rows()), one_by_one(model, rows()))
+
+
+# ---- the route -----------------------------------------------------------------------------------
+
+
+def test_routes_of_layers():
+    layer, x = KANLinear(2, 3), rows(dtype=torch.float32)
+    assert route(layer, x).path == "per layer"
+    assert route(layer.half(), x.half()).path == "per layer"
+    meta = KAN([2, 3, 1], device="meta")
+    assert route(meta, x.to("meta")).path == "plain"
+    assert "CPU" in route(meta, x.to("meta")).reasons["per layer"]
+
+
+@pytest.mark.filterwarnings("ignore")  # torch.jit is deprecated
+def test_routes_of_traced_calls():
+    taken = []
+
+    class Asking(KAN):
+        def forward(self, x, update_grid=False):
+            taken.append(route(self, x))
+            return super().forward(x, update_grid)
+
+    torch.jit.trace(Asking([2, 3, 1]), rows(dtype=torch.float32))
+    assert taken[0].path == "plain"
+    assert "torch.jit" in taken[0].reasons["per layer"]
+
+
+def test_a_route_needs_a_tensor_and_no_targets():
+    model, x = build(), rows()
+    with pytest.raises(UserError, match=r"'x' of route.*a tensor"):
+        route(model, x.numpy())
+    with pytest.raises(UserError, match=r"'y' of route.*None"):
+        route(model, x, x)

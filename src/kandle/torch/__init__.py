@@ -13,12 +13,16 @@ with needs_extra("kandle.torch", "torch"):
     import torch as _torch  # noqa: F401
 
 from kandle.interop import Report, SplineLayer
-from kandle.torch._adapters import Adapter, assign, register, torch_residual, unregister
-from kandle.torch._convert import from_kandle, from_module, to_kandle
+from kandle.torch._adapters import Adapter, assign, register, unregister
+from kandle.torch._convert import from_kandle, from_module, load, save, to_kandle
 from kandle.torch._initialize import initialize_
 from kandle.torch._layer import KANLinear
 from kandle.torch._network import KAN
-from kandle.torch._save import load, save
+from kandle.torch._residuals import torch_residual
+
+# The classes are pickled by their public names, so that their files may be renamed.
+for _class in (KAN, KANLinear):
+    _class.__module__ = "kandle.torch"
 
 __all__ = [
     "KAN",

@@ -1,5 +1,7 @@
-"""Networks from other libraries, and between PyTorch and JAX, with the same outputs."""
+"""Networks from and to other libraries, JAX and files, with the same outputs."""
 
+import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -7,6 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from kandle._errors import UserError, must
+from kandle._model_file import (
+    LayerFormat,
+    check_own_residual,
+    errors_name_file,
+    read_model,
+    write_model,
+)
 from kandle.bases import BSpline
 from kandle.torch._adapters import is_of
 from kandle.torch._layer import KANLinear
@@ -165,7 +174,7 @@ def _build(
     )
     with torch.no_grad():
         layer.grid.copy_(knots)
-        layer._follow_grid()
+        layer._watched_grid.follow(layer.grid)
         given = {"base_weight": r, "spline_scaler": c, "spline_weight": b, "bias": bias}
         for name, value in given.items():
             if value is not None:
@@ -188,7 +197,7 @@ def layer_arrays(layer: KANLinear, what: str) -> tuple[BSpline, str | None, dict
         "variance": layer.basis_variance,
     }
     arrays = {k: None if t is None else t.detach().cpu().numpy().copy() for k, t in named.items()}
-    return layer._basis, residual_name(layer.base_activation), arrays
+    return layer._watched_grid.basis, residual_name(layer.base_activation), arrays
 
 
 def build_layer(
@@ -217,3 +226,57 @@ def build_layer(
                 getattr(layer, name).copy_(tensors[key])
     layer.basis_mean, layer.basis_variance = tensors.get("mean"), tensors.get("variance")
     return layer
+
+
+# ---- Kandle's file format ------------------------------------------------------------------------
+
+
+def save(model: KAN, path: str | os.PathLike, metadata: Mapping[str, str] | None = None) -> None:
+    """Write a network to a safetensors file that `kandle.load` reads too.
+
+    Args:
+        model: on uniform grids.
+        path: the file to write or replace.
+        metadata: text to keep beside the model, see `kandle.nn.load_metadata`.
+    """
+    if not isinstance(model, KAN):
+        raise must("'model' of save", "a kandle.torch.KAN", type(model).__name__)
+    layers, tensors = [], []
+    for l, layer in enumerate(model.layers):
+        basis, name, arrays = layer_arrays(layer, f"layers[{l}]")
+        R = layer.base_activation
+        own = {"custom": getattr(R, "__name__", type(R).__name__)}
+        layers.append(
+            LayerFormat(
+                layer.in_features,
+                layer.out_features,
+                basis,
+                None if R is None else name or own,
+                bias=layer.bias is not None,
+                normalized=layer.normalized,
+                frozen=layer.basis_mean is not None,
+            )
+        )
+        tensors.append(arrays)
+    write_model(path, str(tensors[0]["b"].dtype), layers, tensors, metadata)
+
+
+def load(path: str | os.PathLike, *, residual: Any = None) -> KAN:
+    """Read a network that `save` or `kandle.save` wrote.
+
+    Args:
+        path: the file.
+        residual: the residual function of tensors, of a model saved with one of the author's own.
+    """
+    _, layers, tensors = read_model(path)
+    check_own_residual(path, layers, residual)
+    built = []
+    with errors_name_file(path):
+        for l, (layer, arrays) in enumerate(zip(layers, tensors, strict=True)):
+            if not isinstance(layer.basis, BSpline):
+                requirement = "a uniform B-spline for kandle.torch"
+                raise must(f"The basis of layer {l}", requirement, type(layer.basis).__name__)
+            R = residual if isinstance(layer.residual, dict) else layer.residual
+            missing: dict[str, np.ndarray | None] = dict.fromkeys(("r", "bias", "mean", "variance"))
+            built.append(build_layer(layer.basis, R, layer.normalized, missing | arrays))
+    return KAN.from_layers(built)

@@ -1,12 +1,87 @@
 """Knots of a layer, and the weights that keep its functions when the knots change."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from kandle._errors import UserError
 from kandle.bases import BSpline, Knots, transfer
+
+
+_PLAIN_TYPES = (Tensor, nn.Parameter)
+_functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
+# Tensors of a transform of `torch.func`, also after its end.
+_is_wrapped: Callable[[Tensor], bool] = _functorch.is_functorch_wrapped_tensor
+# Cotangents of `autograd.grad(..., is_grads_batched=True)`, which is no transform of `torch.func`.
+_is_batched: Callable[[Tensor], bool] = getattr(
+    _functorch, "is_legacy_batchedtensor", lambda tensor: False
+)
+
+
+def has_memory(tensor: Tensor | None) -> bool:
+    """Whether a tensor, if any, is nothing but its numbers: of no subclass, and no transform's."""
+    if tensor is None:
+        return True
+    return type(tensor) in _PLAIN_TYPES and not _is_wrapped(tensor) and not _is_batched(tensor)
+
+
+class WatchedGrid:
+    """The splines that a layer's buffer `grid` describes.
+
+    Whoever loads a state, moves the module or writes to the buffer changes the knots without a word
+    to the layer. `follow` compares the buffer with the one that was seen last, and reads the knots
+    again where they may have changed.
+
+    Attributes:
+        basis: the splines; where the knots are not uniform, only its grid and degree hold.
+        is_uniform: whether all inputs have the same equidistant knots, those of the basis.
+    """
+
+    def __init__(self, basis: BSpline):
+        self.basis, self.is_uniform = basis, True
+        self.forget()
+
+    def forget(self) -> None:
+        """Read the knots when `follow` is called next, whatever was seen before."""
+        self._seen: tuple[Tensor | None, int, int] = (None, 0, 0)
+
+    def see(self, grid: Tensor) -> None:
+        """Take note of a buffer that is known to have the present knots."""
+        if has_memory(grid):
+            version = 0 if grid.is_inference() else grid._version
+            self._seen = grid, version, grid.data_ptr()
+        else:
+            self.forget()
+
+    def has_seen(self, grid: Tensor) -> bool:
+        """Whether the buffer is the one seen last, and nothing was written to it since."""
+        seen, version, address = self._seen
+        if grid is not seen or grid.data_ptr() != address:
+            return False
+        return grid.is_inference() or grid._version == version
+
+    def follow(self, grid: Tensor) -> None:
+        """Read the knots again if they may have changed."""
+        if grid.is_meta or not has_memory(grid) or self.has_seen(grid):
+            return
+        self.see(grid)
+        # The same knots, rounded: the domain keeps all its digits.
+        if torch.equal(grid, uniform_knots(self.basis, len(grid)).to(grid)):
+            self.is_uniform = True
+            return
+        domain = uniform_domain(grid, self.basis.degree)
+        self.is_uniform = domain is not None
+        if domain is not None:
+            self.basis = BSpline(self.basis.grid, self.basis.degree, domain)
+
+    def knots(self, grid: Tensor) -> Tensor:
+        """The knots of every input in float64 on the CPU, with all digits if they are uniform."""
+        if self.is_uniform:
+            return uniform_knots(self.basis, len(grid))
+        return grid.double().cpu()
 
 
 def uniform_knots(basis: BSpline, n_in: int) -> Tensor:

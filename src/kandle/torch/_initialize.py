@@ -16,9 +16,8 @@ from kandle.interop._scales import (
     naming,
 )
 from kandle.interop._spline import SplineLayer
-from kandle.torch._adapters import Adapter, affine_of
+from kandle.torch._adapters import Adapter, affine_of, is_compiled, kind, label, sort_parts
 from kandle.torch._draw import draw_scaled
-from kandle.torch._parts import is_compiled, kind, label, sort_parts
 
 # The name of a layer, what writes it, the layer, r and b.
 _Write = tuple[str, Adapter, Any, Any, Any]

@@ -1,20 +1,22 @@
 """A KAN layer as a PyTorch module, with efficient-kan's arguments and parameter names."""
 
+import math
+import numbers
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from kandle._errors import UserError, must
+from kandle._route import Route, route_of
 from kandle.bases import BSpline
 from kandle.init import Inputs, Scheme
 from kandle.init import get as get_scheme
-from kandle.torch import _grids, _ops, _plain
-from kandle.torch._arguments import check_arguments, efficient_kan_scales, spline_basis
-from kandle.torch._context import has_memory, wants_plain
+from kandle.torch import _derivatives, _grids, _plain, _route
 from kandle.torch._draw import draw, draw_like_efficient_kan
-from kandle.torch._residuals import get_residual, is_fused_residual, residual_name
+from kandle.torch._grids import WatchedGrid
+from kandle.torch._residuals import get_residual, residual_name
 
 
 class KANLinear(nn.Module):
@@ -82,18 +84,18 @@ class KANLinear(nn.Module):
         dtype: torch.dtype | None = None,
     ):
         super().__init__()
-        check_arguments(
+        _check_arguments(
             *(in_features, out_features, grid_eps, dtype),
             *(base_activation, residual, grid_range, domain),
         )
         self.in_features, self.out_features = int(in_features), int(out_features)
         self.grid_eps = grid_eps
         ends = domain if grid_range is None else grid_range
-        self._basis = spline_basis(grid_size, spline_order, ends)
+        basis = _spline_basis(grid_size, spline_order, ends)
         self.base_activation = get_residual(
             residual if base_activation is None else base_activation
         )
-        self._scales = efficient_kan_scales(init, scale_noise, scale_base, scale_spline)
+        self._scales = _efficient_kan_scales(init, scale_noise, scale_base, scale_spline)
         self.init = get_scheme("power-law" if init is None else init)
         self.inputs = inputs
         self.normalized = self._scales is None and self.init.normalized
@@ -103,17 +105,18 @@ class KANLinear(nn.Module):
         self.base_weight = None
         if self.base_activation is not None:
             self.base_weight = nn.Parameter(torch.empty(edges, **options))
-        self.spline_weight = nn.Parameter(torch.empty((*edges, self._basis.n_basis), **options))
+        self.spline_weight = nn.Parameter(torch.empty((*edges, basis.n_basis), **options))
         self.enable_standalone_scale_spline = bool(enable_standalone_scale_spline)
         self.spline_scaler = None
         if self.enable_standalone_scale_spline:
             self.spline_scaler = nn.Parameter(torch.empty(edges, **options))
         self.bias = nn.Parameter(torch.empty(self.out_features, **options)) if bias else None
-        self.register_buffer("grid", self._exact_grid().to(self.spline_weight))
+        knots = _grids.uniform_knots(basis, self.in_features)
+        self.register_buffer("grid", knots.to(self.spline_weight))
         self.register_buffer("basis_mean", None)
         self.register_buffer("basis_variance", None)
-        self._is_uniform = True
-        self._seen_grid = self._grid_state()
+        self._watched_grid = WatchedGrid(basis)
+        self._watched_grid.see(self.grid)
         self.reset_parameters()
 
     # ---- what the layer is -----------------------------------------------------------------------
@@ -121,18 +124,19 @@ class KANLinear(nn.Module):
     @property
     def grid_size(self) -> int:
         """G, the number of intervals."""
-        return self._basis.grid
+        return self._watched_grid.basis.grid
 
     @property
     def spline_order(self) -> int:
         """k, the degree of the splines."""
-        return self._basis.degree
+        return self._watched_grid.basis.degree
 
     @property
     def domain(self) -> tuple[float, float] | None:
         """The interval that the grid divides; None if the knots are not uniform."""
-        self._follow_grid()
-        return self._basis.domain if self._is_uniform else None
+        grid = self._watched_grid
+        grid.follow(self.grid)
+        return grid.basis.domain if grid.is_uniform else None
 
     @property
     def scaled_spline_weight(self) -> Tensor:
@@ -166,7 +170,7 @@ class KANLinear(nn.Module):
                 raise must("'x' of KANLinear", f"of the weights' type {dtype}", x.dtype)
             x = x.to(dtype)
         rows = x if x.dim() == 2 else x.reshape(-1, self.in_features)
-        if dtype in (torch.float16, torch.bfloat16):
+        if dtype in _route.LOW_PRECISION:
             weights: Any = (None if w is None else w.float() for w in self._weights)
             y = self._evaluate(rows.float(), *weights).to(dtype)
         else:
@@ -178,26 +182,28 @@ class KANLinear(nn.Module):
         return self.base_weight, self.spline_scaler, self.spline_weight, self.bias
 
     def _evaluate(self, x: Tensor, r, c, b: Tensor, bias) -> Tensor:
-        if not torch.compiler.is_compiling():
-            self._follow_grid()
+        grid, R = self._watched_grid, self.base_activation
+        if not torch.compiler.is_compiling():  # the compiler has its own guards on buffers
+            grid.follow(self.grid)
         if self.normalized:
             b, bias = self._standardized(x, c, b, bias)
-        if wants_plain(x) or not self._is_uniform:
-            R = None if self.base_activation is None else self.base_activation(x)
-            return _plain.layer(self._functions(x), R, r, c, b, bias)
+        if _route.layer_obstacle(grid, x) is not None:
+            values = None if R is None else R(x)
+            return _plain.layer(self._functions(x), values, r, c, b, bias)
         if c is None:
             c = torch.ones(self.out_features, self.in_features, dtype=x.dtype, device=x.device)
-        fused = is_fused_residual(self.base_activation)
-        spline = (self._basis.grid, self._basis.degree, *self._basis.domain)
-        y = _ops.layer(x, r if fused else None, c, b, bias, *spline)
-        if fused or r is None or self.base_activation is None:
-            return y
-        return y + self.base_activation(x) @ r.transpose(-2, -1)
+        spline = (grid.basis.grid, grid.basis.degree, *grid.basis.domain)
+        if R is None or r is None:
+            return _derivatives.layer(x, None, c, b, bias, *spline)
+        if _route.residual_obstacle(R) is None:
+            return _derivatives.layer(x, r, c, b, bias, *spline)
+        y = _derivatives.layer(x, None, c, b, bias, *spline)
+        return y + R(x) @ r.transpose(-2, -1)
 
     def _functions(self, x: Tensor) -> Tensor:
         """B_m(x_i), (N, n_in) -> (N, n_in, M)."""
-        basis = self._basis
-        if self._is_uniform:
+        basis = self._watched_grid.basis
+        if self._watched_grid.is_uniform:
             return _plain.uniform_basis(x, basis.grid, basis.degree, *basis.domain)
         return _plain.knot_basis(x, self.grid.to(x.dtype), basis.degree)
 
@@ -251,12 +257,15 @@ class KANLinear(nn.Module):
         if self._scales is not None:
             draw_like_efficient_kan(self, *self._scales, generator)
             return
-        knots = self._exact_grid() if self._is_uniform else self.grid.double().cpu()
+        grid = self._watched_grid
+        knots = grid.knots(self.grid).numpy()
+        if grid.is_uniform:
+            knots = knots[:1]
         r, b = draw(
             self.init,
             self.in_features,
             self.out_features,
-            knots[:1].numpy() if self._is_uniform else knots.numpy(),
+            knots,
             self.spline_order,
             self.base_activation,
             self.inputs,
@@ -325,13 +334,13 @@ class KANLinear(nn.Module):
         rows = x.detach().reshape(-1, self.in_features)
         if self.grid_eps is None or self.grid_eps == 1:
             domain = _grids.spanning_domain(rows, margin)
-            self._move_to(spline_basis(self.grid_size, self.spline_order, domain))
+            self._move_to(_spline_basis(self.grid_size, self.spline_order, domain))
             return
-        old = self.grid.double().cpu() if not self._is_uniform else self._exact_grid()
+        old = self._watched_grid.knots(self.grid)
         new = _grids.adaptive_knots(rows, self.grid_size, self.spline_order, self.grid_eps, margin)
         self.spline_weight.copy_(_grids.refit(self.spline_weight, old, new, self.spline_order))
         self.grid.copy_(new)
-        self._follow_grid()
+        self._watched_grid.follow(self.grid)
 
     @torch.no_grad()
     def refine(self, grid_size: int) -> None:
@@ -341,12 +350,13 @@ class KANLinear(nn.Module):
         nearest functions in the mean square are taken. `spline_weight` becomes a new parameter:
         build optimizers afterwards.
         """
-        if not self._is_uniform:
+        if not self._watched_grid.is_uniform:
             raise UserError("refine needs a uniform grid: set 'grid_eps' to None and update it.")
-        self._move_to(spline_basis(grid_size, self.spline_order, self._basis.domain))
+        domain = self._watched_grid.basis.domain
+        self._move_to(_spline_basis(grid_size, self.spline_order, domain))
 
     def _move_to(self, basis: BSpline) -> None:
-        old = self._exact_grid() if self._is_uniform else self.grid.double().cpu()
+        old = self._watched_grid.knots(self.grid)
         new = _grids.uniform_knots(basis, self.in_features)
         b = _grids.refit(self.spline_weight, old, new, basis.degree)
         if b.shape == self.spline_weight.shape:
@@ -357,40 +367,15 @@ class KANLinear(nn.Module):
         # Statistics belong to the functions of the old grid.
         self.basis_mean = self.basis_variance = None
         self.grid = new.to(self.grid)
-        self._basis, self._is_uniform = basis, True
-        self._seen_grid = self._grid_state()
+        self._watched_grid = WatchedGrid(basis)
+        self._watched_grid.see(self.grid)
 
-    def _exact_grid(self) -> Tensor:
-        return _grids.uniform_knots(self._basis, self.in_features)
-
-    def _follow_grid(self) -> None:
-        """Notice that the buffer `grid` was written or replaced, by loading a state or by hand."""
-        if self.grid.is_meta or not has_memory(self.grid):
-            return
-        state = self._grid_state()
-        if state[0] is self._seen_grid[0] and state[1:] == self._seen_grid[1:]:
-            return
-        self._seen_grid = state
-        # The same knots, rounded: the domain keeps all its digits.
-        if torch.equal(self.grid, self._exact_grid().to(self.grid)):
-            self._is_uniform = True
-            return
-        domain = _grids.uniform_domain(self.grid, self.spline_order)
-        self._is_uniform = domain is not None
-        if domain is not None:
-            self._basis = spline_basis(self.grid_size, self.spline_order, domain)
-
-    def _grid_state(self) -> tuple[Tensor | None, int, int]:
-        """The buffer `grid`, its version and its address: what changes with its numbers."""
-        grid = self.grid
-        if not has_memory(grid):
-            return None, 0, 0
-        return grid, 0 if grid.is_inference() else grid._version, grid.data_ptr()
+    # ---- what PyTorch does with modules ----------------------------------------------------------
 
     def _apply(self, fn, recurse=True):
-        self._follow_grid()
+        self._watched_grid.follow(self.grid)
         super()._apply(fn, recurse)
-        self._seen_grid = self._grid_state()
+        self._watched_grid.see(self.grid)  # the same knots, of another type or elsewhere
         return self
 
     def _load_from_state_dict(self, state_dict, prefix, *args, **kwargs):
@@ -399,9 +384,83 @@ class KANLinear(nn.Module):
             if frozen is not None and self.normalized:
                 setattr(self, name, torch.empty_like(frozen, device=self.grid.device))
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-        self._seen_grid = None, 0, 0
-        self._follow_grid()
+        self._watched_grid.forget()
+        self._watched_grid.follow(self.grid)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickles hold the parts of the watched grid, so that its class may change."""
+        state = self.__dict__.copy()
+        grid = state.pop("_watched_grid")
+        return state | {"_basis": grid.basis, "_is_uniform": grid.is_uniform}
 
     def __setstate__(self, state):
-        super().__setstate__(state)
-        self._seen_grid = None, 0, 0
+        grid = WatchedGrid(state["_basis"])
+        grid.is_uniform = state["_is_uniform"]
+        parts = ("_basis", "_is_uniform", "_seen_grid")  # the last one of earlier versions
+        super().__setstate__({name: state[name] for name in state if name not in parts})
+        self._watched_grid = grid
+
+
+@route_of.register
+def _(model: KANLinear, x: Any, y: Any = None) -> Route:
+    return _route.route(model, x, y)
+
+
+# ---- arguments -----------------------------------------------------------------------------------
+
+
+def _check_arguments(
+    in_features: Any,
+    out_features: Any,
+    grid_eps: Any,
+    dtype: torch.dtype | None,
+    base_activation: Any,
+    residual: Any,
+    grid_range: Any,
+    domain: Any,
+) -> None:
+    """What no other part of the layer checks."""
+    for name, n in (("in_features", in_features), ("out_features", out_features)):
+        if isinstance(n, bool) or not isinstance(n, numbers.Integral) or n < 1:
+            raise must(f"'{name}' of KANLinear", "an integer of at least 1", n)
+    if grid_eps is not None and not 0 <= grid_eps <= 1:
+        raise must("'grid_eps' of KANLinear", "a number from 0 to 1, or None", grid_eps)
+    if dtype is not None and not dtype.is_floating_point:
+        raise must("'dtype' of KANLinear", "a floating-point type", dtype)
+    if base_activation is not None and residual != "silu":
+        raise UserError("Give KANLinear either 'base_activation' or 'residual', not both.")
+    if grid_range is not None and tuple(domain) != (-1.0, 1.0):
+        raise UserError("Give KANLinear either 'grid_range' or 'domain', not both.")
+
+
+def _spline_basis(grid_size: Any, spline_order: Any, domain: Any) -> BSpline:
+    """The basis, with errors in the words of this module's arguments."""
+    for name, value in (("grid_size", grid_size), ("spline_order", spline_order)):
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+            raise must(f"'{name}' of KANLinear", "an integer of at least 1", value)
+    if spline_order > 5:
+        raise must("'spline_order' of KANLinear", "an integer from 1 to 5", spline_order)
+    return BSpline(int(grid_size), int(spline_order), tuple(domain))
+
+
+def _efficient_kan_scales(
+    init: Any, noise: Any, base: Any, spline: Any
+) -> tuple[float, float, float] | None:
+    """(scale_noise, scale_base, scale_spline) if one is given, with efficient-kan's defaults."""
+    given = {"scale_noise": noise, "scale_base": base, "scale_spline": spline}
+    named = [name for name, value in given.items() if value is not None]
+    if not named:
+        return None
+    if init is not None:
+        raise UserError(
+            f"Arguments of efficient-kan's initialization ({', '.join(map(repr, named))}) "
+            f"contradict init={init!r} of KANLinear: leave out one or the other."
+        )
+    defaults = {"scale_noise": 0.1, "scale_base": 1.0, "scale_spline": 1.0}
+    scales = []
+    for name, value in given.items():
+        value = defaults[name] if value is None else value
+        if not isinstance(value, numbers.Real) or not math.isfinite(cast(float, value)):
+            raise must(f"'{name}' of KANLinear", "a finite number", value)
+        scales.append(float(value))
+    return scales[0], scales[1], scales[2]

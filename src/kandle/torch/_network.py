@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from kandle._errors import must
+from kandle._route import Route, route_of
 from kandle.init import Inputs, Scheme
-from kandle.torch import _fused
+from kandle.torch import _derivatives, _route
 from kandle.torch._layer import KANLinear
 
 
@@ -121,7 +122,7 @@ class KAN(nn.Module):
 
     def forward(self, x: Tensor, update_grid: bool = False) -> Tensor:
         """(..., n_0) -> (..., n_L); with `update_grid`, every layer's grid follows its inputs."""
-        y = None if update_grid else _fused.evaluate(self, x)
+        y = None if update_grid else _derivatives.evaluate(self, x)
         if y is not None:
             return y
         for layer in self.layers:
@@ -195,6 +196,11 @@ class KAN(nn.Module):
             total = total + layer.regularization_loss(regularize_activation, regularize_entropy, x)
             x = None if x is None else layer(x)
         return total
+
+
+@route_of.register
+def _(model: KAN, x: Any, y: Any = None) -> Route:
+    return _route.route(model, x, y)
 
 
 def _check_widths(widths: Any) -> tuple[int, ...]:

@@ -1,12 +1,15 @@
-"""Residual functions of tensors by the names that saved models use."""
+"""Residual functions of tensors: by the names that saved models use, and over NumPy."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from kandle._errors import must, unknown
+from kandle.interop._spline import Residual
 
 # What each name stands for in JAX: its GELU is the approximation by tanh.
 RESIDUALS: dict[str, Callable[[], Callable]] = {
@@ -68,10 +71,21 @@ def _options(module: nn.Module) -> dict[str, Any]:
     return {k: v for k, v in public.items() if k not in ("training", "inplace")}
 
 
-def is_fused_residual(R: Any) -> bool:
-    """Whether the kernels compute this residual function too; with hooks it must be called."""
-    if type(R) is nn.SiLU:
-        return not (
-            R._forward_hooks or R._forward_pre_hooks or R._backward_hooks or R._backward_pre_hooks
-        )
-    return R is nn.functional.silu
+def torch_residual(function: Any) -> Residual | None:
+    """R and R' over NumPy from a function of tensors, differentiated by PyTorch in float64."""
+    if function is None:
+        return None
+    if isinstance(function, nn.Module):
+        function = copy.deepcopy(function).to("cpu").double()
+
+    def residual(x: np.ndarray, order: int) -> np.ndarray:
+        points = torch.tensor(x, dtype=torch.float64, device="cpu", requires_grad=order == 1)
+        with torch.enable_grad():
+            y = function(points)
+            if order == 1 and not y.requires_grad:  # the same whatever x is
+                y = torch.zeros_like(points)
+            elif order == 1:
+                [y] = torch.autograd.grad(y.sum(), points)
+        return y.detach().numpy()
+
+    return residual
