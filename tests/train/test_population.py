@@ -46,9 +46,7 @@ def arrays_of(problem, goal):
 
 
 def test_a_population_is_evaluated_on_other_data_as_each_model_by_itself():
-    data, other = (
-        {"x": RNG.uniform(-1, 1, (n, 2)), "y": RNG.normal(size=(n, 1))} for n in (20, 7)
-    )
+    data, other = ({"x": RNG.uniform(-1, 1, (n, 2)), "y": RNG.normal(size=(n, 1))} for n in (20, 7))
     method = method_of(Optimizer(), Fit(), "dense")
     models = networks()
     population = Population(models, shared(data), Fit(), method)
