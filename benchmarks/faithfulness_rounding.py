@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import pandas as pd
 from faithfulness import PARTS, STUDIES, _share, _table, compare
 
-from kandle import KAN, KANLayer, init, paper, problems
+from kandle import KAN, KANLayer, init, kernels, paper, problems
 from kandle.kernels._residual import residual_derivatives
 from kandle.study import RunSpec, get
 from kandle.train import Optimizer, Population, method_of, objective, shared

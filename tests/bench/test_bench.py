@@ -147,7 +147,7 @@ def test_jaxkan_trains_the_same_network(case):
     theirs = peer_runner("jaxkan", case)
     ours = KandleRunner(case)
     assert theirs.parameters == ours.parameters
-    model = ours._program.model(ours._state.weights[0])
+    [model] = ours._population.models()
     leaves = [w for layer in model.layers for w in (layer.bias, layer.b, layer.r, layer.c)]
     weights, *others = theirs._state
     structure = jax.tree.structure(weights)  # a layer: bias, c_basis, c_res, c_spl

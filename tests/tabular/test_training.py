@@ -11,6 +11,7 @@ from kandle.bases import BSpline
 from kandle.tabular import FitSettings, fit_rows
 from kandle.tabular._average import average, separate
 from kandle.tabular._draw import draw_networks
+from kandle.tabular._keep import KeepBest
 from kandle.tabular._objective import curvature_gram, penalties
 from kandle.tabular._rows import Block, InMemory, merge_equal_rows, validation_folds
 
@@ -80,9 +81,11 @@ def test_early_stopping_keeps_the_weights_that_predict_held_out_rows_best():
     assert long.updates < 1500
     assert long.held_out == 8
     assert len(long.loss_curve) == long.updates
-    # Validation is measured every 10 updates up to update 200, then every 50.
-    measured = [t for t in range(1, long.updates + 1) if t % (10 if t <= 200 else 50) == 0]
-    assert len(long.validation_scores) == len(measured)
+    keep, done, measured = KeepBest({}, patience=100), 0, 0
+    while done < long.updates:
+        done, measured = keep.next_measurement(done), measured + 1
+    assert len(long.validation_scores) == measured
+    assert done == long.updates  # it ends at a measurement
     assert 1 - long.validation_loss >= max(long.validation_scores) - 1e-6
     whole = fit(steps=1500, early_stopping=False, smoothness=0.0)
     assert whole.updates == 1500

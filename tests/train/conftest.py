@@ -49,5 +49,27 @@ def poisson():
 
 
 @pytest.fixture(scope="session")
+def diffusion():
+    """u_t = k u_xx with an unknown k: least squares computes the Jacobian row by row."""
+    strip = [(0.0, 1.0), (-1.0, 1.0)]
+    return problems.PDE(
+        "diffusion",
+        lambda x, d: d["t"] - d.coefficients["k"] * d["x", "x"],
+        strip,
+        [
+            problems.side(
+                *("start", strip), axis=0, at=0.0, value=lambda t, x: np.sin(np.pi * x), n=9
+            ),
+            problems.side("left", strip, axis=1, at=-1.0, n=9),
+            problems.side("right", strip, axis=1, at=1.0, n=9),
+        ],
+        inputs=("t", "x"),
+        coefficients={"k": 0.3},
+        collocation=(7, 7),
+        n_evaluation=(5, 5),
+    )
+
+
+@pytest.fixture(scope="session")
 def small():
     return Architecture(width=3, depth=1, grid=4)

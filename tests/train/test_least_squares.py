@@ -501,22 +501,60 @@ def test_attention_in_the_kernel_form(poisson, small):
 # --- restarts ------------------------------------------------------------------------------------
 
 
-def test_restarts_replace_iterations_without_progress(tiny, small):
-    """A damping that allows no step: only repeated warm-ups lower the loss, and only so often."""
+def curve_without_steps(problem, shape, **arguments):
+    """A damping that allows no step: only repeated warm-ups lower the loss."""
+    arguments = {"damping": 1e11, "warmup": 25, **arguments}
+    optimizer = Optimizer("levenberg-marquardt", arguments=arguments)
+    options = {"optimizer": optimizer, "dtype": "float64", "steps": 4}
+    [result] = train(problem, shape, [("glorot", 0)], **options)
+    return result.curve_loss
 
-    def curve(restarts):
-        arguments = {"damping": 1e11, "warmup": 25, "restarts": restarts}
-        optimizer = Optimizer("levenberg-marquardt", arguments=arguments)
-        options = {"optimizer": optimizer, "dtype": "float64", "steps": 4}
-        [result] = train(tiny, small, [("glorot", 0)], **options)
-        return result.curve_loss
 
-    without, two = curve(0), curve(2)
+@pytest.mark.parametrize("kind", ["tiny", "poisson", "diffusion"])
+def test_restarts_replace_iterations_without_progress(kind, small, request):
+    problem = request.getfixturevalue(kind)
+    without, two = (curve_without_steps(problem, small, restarts=n) for n in (0, 2))
     assert without[-1] > 0.99 * without[0]
     assert two[0] == without[0]
     assert two[1] < 0.9 * two[0]
     assert two[2] < 0.9 * two[1]
     assert two[3] > 0.99 * two[2]
+
+
+def test_by_default_there_are_three_restarts_and_none_where_the_jacobian_is_computed_by_row(
+    tiny, diffusion, small
+):
+    for problem, restarts in ((tiny, 3), (diffusion, 0)):
+        default = curve_without_steps(problem, small)
+        explicit = curve_without_steps(problem, small, restarts=restarts)
+        np.testing.assert_array_equal(default, explicit)
+        other = curve_without_steps(problem, small, restarts=3 - restarts)
+        assert (default[1:] != other[1:]).all()
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("form", "kernel"), ("batch", 100), ("momentum", 0.5)],
+)
+def test_settings_of_the_kernel_form_are_refused_by_name_where_the_jacobian_is_computed_by_row(
+    diffusion, small, argument, value
+):
+    optimizer = Optimizer("levenberg-marquardt", arguments={"warmup": 0, argument: value})
+    options = {"optimizer": optimizer, "dtype": "float64", "steps": 2}
+    message = f"'{argument}' = {value!r} of LevenbergMarquardt does not apply to this PDE"
+    with pytest.raises(UserError, match=message):
+        train(diffusion, small, [("glorot", 0)], **options)
+
+
+@pytest.mark.parametrize("form", ["auto", "normal"])
+def test_forms_that_every_pde_has(diffusion, small, form):
+    curves = []
+    for arguments in ({}, {"form": form, "batch": 6000, "momentum": 0.9}):
+        optimizer = Optimizer("levenberg-marquardt", arguments={"warmup": 0, **arguments})
+        options = {"optimizer": optimizer, "dtype": "float64", "steps": 3}
+        curves += [train(diffusion, small, [("glorot", 0)], **options)[0].curve_loss]
+    np.testing.assert_array_equal(*curves)
+    assert curves[0][-1] < 0.9 * curves[0][0]
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,22 @@ def test_finalists_are_those_of_whole_trainings_to_the_bit():
     assert tuned.best.loss == min(c.loss for c in tuned.finalists)
 
 
+@pytest.mark.parametrize("arguments", [{}, {"form": "kernel", "batch": 20}], ids=["all", "batches"])
+def test_finalists_of_least_squares_are_those_of_whole_trainings(arguments):
+    """Pairs are discarded on the way: what the method remembers of the others stays theirs."""
+    optimizer = Optimizer("levenberg-marquardt", arguments={"warmup": 0, **arguments})
+    options = {"steps": 12, "optimizer": optimizer}
+    tuned = tune(WAVE, **FEW, seeds=2, budget=130, **options)
+    assert len(tuned.plan.rungs) > 1
+    assert tuned.plan.rungs[0].steps > 1
+    members = [(init.PowerLaw(c.alpha, c.beta), seed) for c in tuned.finalists for seed in range(2)]
+    whole = train(WAVE, Architecture(width=3, depth=1, grid=3), members, **options)
+    losses = [loss for c in tuned.finalists for loss in c.losses]
+    assert losses == [result.loss for result in whole]
+    first = [candidate.first_loss for candidate in tuned.finalists]
+    assert (np.array(losses[::2]) < first).all()
+
+
 def test_all_pairs_if_the_budget_allows_and_how_sure():
     tuned = tune(WAVE, **FEW, seeds=2, steps=20, budget=1e6)
     assert {c.steps for c in tuned.candidates} == {20}

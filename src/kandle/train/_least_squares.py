@@ -159,10 +159,12 @@ class LeastSquares(Method):
             memory = Memory(*(field[p] for field in state.memory))
             aux = of_model(state.aux, p)
             mine = of_model(data, p)
+            settled = False  # whether the loss at the final weights has been recorded
             for i in range(steps):
-                if memory.converged and i > 0:  # the loss is that of the iteration before
+                if settled:
                     losses[i, p] = losses[i - 1, p]
                 else:
+                    settled = memory.converged
                     vector, memory, aux, losses[i, p] = self._iterate(vector, memory, aux, mine)
                 unknowns[i, p] = self.layout.unknowns(vector)
             vectors.append(vector)

@@ -302,6 +302,9 @@ class Population:
             return jax.device_put(rows) if isinstance(leaf, jax.Array) else rows
 
         self.state = jax.tree.map(select, self.state)
+        self.outside = [[shares[p] for p in chosen] for shares in self.outside]
+        if self._untrained:
+            self._untrained = [self._untrained[p] for p in chosen]
         for arrays in (self._data, self._private):
             for name, array in arrays.items():
                 if len(array) == count > 1:
