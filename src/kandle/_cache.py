@@ -1,15 +1,18 @@
 """The folder for files that can be recreated: where it is, which compiled programs in it fit this
 machine, and how large they may become.
 
-Nothing here imports JAX: a worker process must know the folder before JAX starts.
+Nothing here imports JAX when it is imported: a worker process must know the folder before JAX
+starts.
 """
 
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from kandle import _native
@@ -99,3 +102,37 @@ def prune(folder: Path, limit: int) -> int:
         path.unlink(missing_ok=True)
         size -= length
     return size
+
+
+@contextlib.contextmanager
+def cached_compilation() -> Iterator[None]:
+    """Use the folder of compiled programs in this process, unless the caller has set one.
+
+    JAX's own settings are as before afterwards. A folder that cannot be written is no error: JAX
+    warns, and compiles.
+    """
+    import jax
+    from jax.experimental.compilation_cache import compilation_cache
+
+    ours = {
+        "jax_compilation_cache_dir": str(programs_directory()),
+        # Small programs too: a fit has few, and together they take as long as its large one.
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    before = {name: getattr(jax.config, name) for name in ours}
+    if before["jax_compilation_cache_dir"] is not None:
+        yield
+        return
+
+    def configure(settings: dict) -> None:
+        for name, value in settings.items():
+            jax.config.update(name, value)
+        # JAX decides once whether it has a cache.
+        compilation_cache.reset_cache()
+
+    configure(ours)
+    try:
+        yield
+    finally:
+        configure(before)

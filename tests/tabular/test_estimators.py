@@ -17,7 +17,7 @@ import kandle
 from kandle import KANClassifier, KANRegressor, init
 from kandle._errors import UserError
 from kandle.tabular import FitSettings, fit_values
-from kandle.tabular._draw import draw_networks
+from kandle.tabular._networks import draw_networks
 from kandle.train import predict
 
 RNG = np.random.default_rng(0)

@@ -9,9 +9,8 @@ from scipy.interpolate import BSpline as SciPySpline
 from kandle import init
 from kandle.bases import BSpline
 from kandle.tabular import FitSettings, fit_rows
-from kandle.tabular._average import average, separate
-from kandle.tabular._draw import draw_networks
 from kandle.tabular._keep import KeepBest
+from kandle.tabular._networks import average, draw_networks, separate
 from kandle.tabular._objective import curvature_gram, penalties
 from kandle.tabular._rows import Block, InMemory, merge_equal_rows, validation_folds
 

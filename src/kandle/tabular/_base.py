@@ -15,8 +15,8 @@ from kandle._errors import UserError, must
 from kandle._seed import WORDS
 from kandle.bases import BSpline
 from kandle.nn import KAN
-from kandle.tabular._average import separate
 from kandle.tabular._fit import Outcome, Report, fit_rows
+from kandle.tabular._networks import separate
 from kandle.tabular._read import is_text
 from kandle.tabular._rows import Block, InMemory, merge_equal_rows
 from kandle.tabular._saved import (

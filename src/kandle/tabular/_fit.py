@@ -14,14 +14,19 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from kandle import kernels
+from kandle._cache import cached_compilation
 from kandle._compat import enable_x64
 from kandle._errors import UserError, must
 from kandle.init import get
 from kandle.nn import KAN
-from kandle.tabular._average import average
-from kandle.tabular._compilation import cached_compilation
-from kandle.tabular._draw import draw_networks
 from kandle.tabular._keep import KeepBest
+from kandle.tabular._networks import (
+    average,
+    check_size,
+    check_widths,
+    count_weights,
+    draw_networks,
+)
 from kandle.tabular._objective import ADAM, PenalizedRows
 from kandle.tabular._rows import (
     LEAST_ROWS,
@@ -32,7 +37,6 @@ from kandle.tabular._rows import (
     rows_on_device,
 )
 from kandle.tabular._settings import SMALL_SMOOTHNESS, SMOOTHNESS, FitSettings
-from kandle.tabular._size import check_size, check_widths, count_weights
 from kandle.train import (
     Data,
     FirstOrder,

@@ -112,7 +112,7 @@ class KeepBest:
             self.measure(population)
 
     def next_measurement(self, done: int) -> float:
-        every = -(-_EVERY // self._unit)
+        every = max(1, _EVERY // self._unit)
         return done - done % every + every
 
     def measure(self, population: Population) -> None:

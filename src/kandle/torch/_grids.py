@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from kandle._errors import UserError
 from kandle.bases import BSpline, Knots, transfer
 
-
 _PLAIN_TYPES = (Tensor, nn.Parameter)
 _functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
 # Tensors of a transform of `torch.func`, also after its end.

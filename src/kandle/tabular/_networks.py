@@ -1,15 +1,121 @@
-"""The average of several networks of one shape, as one network; and back."""
+"""Networks of one shape for a fit: how large they may be, their weights, and their average."""
 
+import itertools
 from collections.abc import Sequence
 
 import jax
 import numpy as np
 
+from kandle._errors import UserError
+from kandle.bases import BSpline
+from kandle.init import NumPySource, Scheme, Source, draw_weights
 from kandle.nn import KAN, KANLayer
+from kandle.nn._residuals import get_residual
+from kandle.tabular._settings import FitSettings
+
+# 0.4 GB, and with the state and gradients of the optimizer five times that.
+MOST_WEIGHTS = 10**8
+
+# R of every layer of an estimator's networks.
+_RESIDUAL = "silu"
 
 # A layer's arrays by name, as NumPy's: JAX would compile each step of a merge for itself.
 _Arrays = dict[str, np.ndarray | None]
 _NAMES = ("r", "c", "b", "bias", "mean", "variance")
+
+
+# ---- size ----------------------------------------------------------------------------------------
+
+
+def check_widths(widths: list[int], settings: FitSettings) -> None:
+    """Reject grids that do not match the layers, and a network that is too large for memory."""
+    settings.grids_for(len(widths) - 1)  # rejects a list of another length
+    weights = count_weights(widths, settings)
+    if weights > MOST_WEIGHTS:
+        raise UserError(
+            f"A network of widths {widths} and grid {settings.finest} has {weights:.2g} weights, "
+            f"more than the limit of {MOST_WEIGHTS:.0e}. Use smaller layers or a coarser grid."
+        )
+
+
+def count_weights(widths: Sequence[int], settings: FitSettings) -> int:
+    """The number of weights r, b and bias of a network on the finest grid."""
+    total = sum(widths[1:])
+    grids = settings.grids_for(len(widths) - 1, finest=True)
+    for (n_in, n_out), grid in zip(itertools.pairwise(widths), grids, strict=True):
+        n_basis = grid + int(settings.degree)
+        total += n_in * n_out * (n_basis + 1)  # b and r
+    return total
+
+
+def check_size(network: KAN, count: int) -> None:
+    """Reject networks that are too large for memory together."""
+    weights = count * sum(leaf.size for leaf in jax.tree.leaves(network))
+    if weights > MOST_WEIGHTS:
+        raise UserError(
+            f"{count} networks of widths {list(network.widths)} have {weights:.2g} weights, more "
+            f"than the limit of {MOST_WEIGHTS:.0e}. Use fewer networks, a fixed smoothness, "
+            "smaller layers or a coarser grid."
+        )
+
+
+# ---- weights -------------------------------------------------------------------------------------
+
+
+def draw_networks(
+    widths: list[int],
+    grid: int | Sequence[int],
+    degree: int,
+    scheme: Scheme,
+    count: int,
+    seed: int,
+    sample: np.ndarray | None = None,
+) -> list[KAN]:
+    """`count` networks of one shape, with weights drawn by the scheme and a bias of zeros.
+
+    The numbers come from NumPy: those that `KAN` draws from a JAX key take a second of compilation
+    per shape of a layer. Only a scheme that overrides `Scheme.draw`, or needs a sample of the
+    inputs, draws from JAX keys.
+    """
+    if scheme.needs_data or type(scheme).draw is not Scheme.draw:
+        keys = jax.random.split(jax.random.key(seed), count)
+        options = {"grid": grid, "degree": degree, "init": scheme, "sample": sample}
+        return [KAN(widths, **options, key=key, dtype="float32") for key in keys]
+    shapes = list(itertools.pairwise(widths))
+    grids = [grid] * len(shapes) if isinstance(grid, int | np.integer) else list(grid)
+    bases = [BSpline(int(g), degree) for g in grids]
+    networks = []
+    for stream in np.random.SeedSequence(seed).spawn(count):
+        source = NumPySource(np.random.default_rng(stream))
+        layers = [
+            _draw_layer(n_in, n_out, basis, scheme, source)
+            for (n_in, n_out), basis in zip(shapes, bases, strict=True)
+        ]
+        networks.append(KAN.from_layers(layers))
+    return networks
+
+
+def _draw_layer(n_in: int, n_out: int, basis: BSpline, scheme: Scheme, source: Source) -> KANLayer:
+    sigma_r, sigma_b = scheme.scales(n_in, n_out, basis=basis, residual=_RESIDUAL)
+    shape = (n_out, n_in, basis.n_basis)
+    # One stream of numbers: r is drawn first.
+    sources = (source, source)
+    weights = draw_weights(shape, sigma_r, sigma_b, law=scheme.residual_law, sources=sources)
+    # Not `jnp.asarray`, for which JAX compiles a program per shape.
+    arrays = (*weights, np.zeros(n_out))
+    r, c, b, bias = (jax.device_put(np.asarray(array, np.float32)) for array in arrays)
+    return KANLayer(
+        r=r,
+        c=c,
+        b=b,
+        bias=bias,
+        basis=basis,
+        residual=get_residual(_RESIDUAL),
+        normalized=scheme.normalized,
+    )
+
+
+# ---- averages ------------------------------------------------------------------------------------
 
 
 def average(networks: Sequence[KAN]) -> KAN:
