@@ -118,7 +118,7 @@ def route(model: Any, x: Any, y: Any = None) -> Route:
             as in a step of training, instead of that of the values.
 
     Returns:
-        The route: `path`, and `reasons` against the faster paths.
+        The route, with its `path` and the `reasons` against the faster paths.
 
     Example:
         >>> import jax, kandle
