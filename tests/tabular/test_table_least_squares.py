@@ -3,7 +3,6 @@
 import jax
 import numpy as np
 import pytest
-from scipy.linalg import block_diag
 
 from kandle import KANClassifier, KANRegressor
 from kandle._errors import UserError
@@ -11,7 +10,6 @@ from kandle.nn import KAN
 from kandle.tabular import RECIPES, FitSettings
 from kandle.tabular._keep import KeepBest
 from kandle.tabular._objective import PenalizedRows, penalties
-from kandle.train import Optimizer, Population, method_of, shared
 from kandle.train._layout import Layout
 
 RNG = np.random.default_rng(0)
@@ -52,39 +50,6 @@ def test_the_penalty_is_that_of_the_training_loss():
         matrix = PenalizedRows("values").penalty_matrix(layout.template, data)
         found = theta @ matrix @ theta
     np.testing.assert_allclose(found, 0.3 * float(curvature) + 0.02 * float(size), rtol=1e-12)
-
-
-def test_one_layer_is_a_ridge_regression_and_solved_in_one_step():
-    """(AᵀWA + Ω) θ = AᵀWy, with θ = [b_1 r_1 b_2 r_2 bias] and Ω by the midpoint rule."""
-    smoothness, decay = 3e-3, 2e-2
-    weight = np.random.default_rng(1).random(len(X)) / len(X)
-    with jax.enable_x64(True):
-        model = KAN([2, 1], grid=3, init="glorot", key=jax.random.key(0), dtype="float64")
-        goal = PenalizedRows("values")
-        arguments = {"warmup": 0, "damping": 1e-13, "restarts": 0}
-        method = method_of(Optimizer("levenberg-marquardt", arguments=arguments), goal, "dense")
-        penalty = np.array([smoothness, decay])
-        data = shared({"x": X, "y": Y[:, None], "weight": weight, "penalty": penalty})
-        population = Population([model], data, goal, method)
-        losses = population.advance(3)[:, 0]
-        [fitted] = population.models()
-        outputs = np.asarray(fitted(X))[:, 0]
-
-    basis = model.layers[0].basis
-    x = np.linspace(-1, 1, 20_001)
-    second = np.asarray(basis.values((x[1:] + x[:-1]) / 2, order=2))
-    curvature = second.T @ second * (2 / 20_000)
-    B, R = np.asarray(basis.values(X)), X / (1 + np.exp(-X))
-    columns = [part for i in range(2) for part in (B[:, i], R[:, i : i + 1])]
-    A = np.concatenate([*columns, np.ones((len(X), 1))], axis=1)
-    n = basis.n_basis
-    edge = decay * np.eye(n + 1)
-    edge[:n, :n] += smoothness * curvature
-    omega = block_diag(edge, edge, 0.0)
-    theta = np.linalg.solve(A.T @ (weight[:, None] * A) + omega, A.T @ (weight * Y))
-    best = weight @ (A @ theta - Y) ** 2 + theta @ omega @ theta
-    np.testing.assert_allclose(losses[1:], best, rtol=1e-6)
-    np.testing.assert_allclose(outputs, A @ theta, rtol=1e-4, atol=1e-5)
 
 
 def test_a_penalty_of_the_iterations_is_a_penalty_of_the_result():
