@@ -48,7 +48,7 @@ def test_validation_is_measured_on_a_schedule(unit):
     gaps = np.diff([0, *updates])
     assert (gaps >= min(10, unit)).all()
     assert (gaps <= 60).all()
-    assert updates[1] <= 60, "small tables are fitted best after a few dozen updates"
+    assert updates[0] <= 50, "small tables are fitted best after a few dozen updates"
     assert 15 <= len(updates) <= 50
 
 

@@ -2,17 +2,20 @@
 
 import itertools
 
+import jax
 import numpy as np
 import pytest
 from scipy.interpolate import BSpline as SciPySpline
+from scipy.linalg import block_diag
 
-from kandle import init
+from kandle import KAN, init
 from kandle.bases import BSpline
 from kandle.tabular import FitSettings, fit_rows
 from kandle.tabular._keep import KeepBest
 from kandle.tabular._networks import average, draw_networks, separate
-from kandle.tabular._objective import curvature_gram, penalties
+from kandle.tabular._objective import PenalizedRows, curvature_gram, penalties
 from kandle.tabular._rows import Block, InMemory, merge_equal_rows, validation_folds
+from kandle.train import Optimizer, Population, method_of, shared
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (80, 2))
@@ -52,6 +55,39 @@ def test_penalties_of_a_network_add_up_over_edges():
                 expected[0] += own @ gram @ own
                 expected[1] += own @ own + r[o, i] ** 2
     assert [float(curvature), float(size)] == pytest.approx(expected, rel=1e-5)
+
+
+def test_one_layer_by_least_squares_is_a_ridge_regression():
+    """(AᵀWA + Ω) θ = AᵀWy, with θ = [b_1 r_1 b_2 r_2 bias] and Ω by the midpoint rule."""
+    smoothness, decay = 3e-3, 2e-2
+    weight = np.random.default_rng(1).random(len(X)) / len(X)
+    with jax.enable_x64(True):
+        model = KAN([2, 1], grid=3, init="glorot", key=jax.random.key(0), dtype="float64")
+        goal = PenalizedRows("values")
+        arguments = {"warmup": 0, "damping": 1e-13, "restarts": 0}
+        method = method_of(Optimizer("levenberg-marquardt", arguments=arguments), goal, "dense")
+        penalty = np.array([smoothness, decay])
+        data = shared({"x": X, "y": Y, "weight": weight, "penalty": penalty})
+        population = Population([model], data, goal, method)
+        losses = population.advance(3)[:, 0]
+        [fitted] = population.models()
+        outputs = np.asarray(fitted(X))[:, 0]
+
+    basis = model.layers[0].basis
+    x = np.linspace(-1, 1, 20_001)
+    second = np.asarray(basis.values((x[1:] + x[:-1]) / 2, order=2))
+    curvature = second.T @ second * (2 / 20_000)
+    B, R = np.asarray(basis.values(X)), X / (1 + np.exp(-X))
+    columns = [part for i in range(2) for part in (B[:, i], R[:, i : i + 1])]
+    A = np.concatenate([*columns, np.ones((len(X), 1))], axis=1)
+    n = basis.n_basis
+    edge = decay * np.eye(n + 1)
+    edge[:n, :n] += smoothness * curvature
+    omega = block_diag(edge, edge, 0.0)
+    theta = np.linalg.solve(A.T @ (weight[:, None] * A) + omega, A.T @ (weight * Y[:, 0]))
+    best = weight @ (A @ theta - Y[:, 0]) ** 2 + theta @ omega @ theta
+    np.testing.assert_allclose(losses[1:], best, rtol=1e-6)
+    np.testing.assert_allclose(outputs, A @ theta, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("layers", [[2, 1], [2, 3, 2], [2, 3, 4, 1]])

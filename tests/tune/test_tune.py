@@ -1,5 +1,6 @@
 """Searching for exponents: the budget is kept, survivors go on exactly, the best is found."""
 
+import dataclasses
 import itertools
 import shlex
 import warnings
@@ -18,6 +19,14 @@ from kandle.tune._plan import least_budget, shorten
 WAVE = problems.Function(
     lambda x: np.sin(4 * x), [(-1, 1)], name="tune-wave", n_train=64, n_test=8, default_steps=60
 )
+DECAY = problems.PDE(
+    "tune-decay",
+    lambda x, d: d[0] + d.value,
+    [(-1.0, 1.0)],
+    [problems.side("start", [(-1.0, 1.0)], axis=0, at=-1.0, value=1.0, n=1)],
+    collocation=(20,),
+)
+LEAST_SQUARES = Optimizer("levenberg-marquardt", arguments={"warmup": 0})
 FEW = {"layers": (3,), "grid": 3, "alphas": (0.0, 0.5, 2.0), "betas": (0.0, 1.0, 2.0)}
 
 
@@ -107,7 +116,7 @@ def test_finalists_are_those_of_whole_trainings_to_the_bit():
 @pytest.mark.parametrize("arguments", [{}, {"form": "kernel", "batch": 20}], ids=["all", "batches"])
 def test_finalists_of_least_squares_are_those_of_whole_trainings(arguments):
     """Pairs are discarded on the way: what the method remembers of the others stays theirs."""
-    optimizer = Optimizer("levenberg-marquardt", arguments={"warmup": 0, **arguments})
+    optimizer = dataclasses.replace(LEAST_SQUARES, arguments={"warmup": 0, **arguments})
     options = {"steps": 12, "optimizer": optimizer}
     tuned = tune(WAVE, **FEW, seeds=2, budget=130, **options)
     assert len(tuned.plan.rungs) > 1
@@ -118,6 +127,19 @@ def test_finalists_of_least_squares_are_those_of_whole_trainings(arguments):
     assert losses == [result.loss for result in whole]
     first = [candidate.first_loss for candidate in tuned.finalists]
     assert (np.array(losses[::2]) < first).all()
+
+
+@pytest.mark.parametrize("optimizer", [Optimizer(), LEAST_SQUARES], ids=["adam", "least squares"])
+@pytest.mark.parametrize("rba", [None, "text"])
+def test_a_pde_is_searched_by_the_loss_that_train_would_have(optimizer, rba):
+    """Least squares weights conditions more, and has no attention unless it is asked for."""
+    options = {"steps": 4, "optimizer": optimizer, "rba": rba}
+    chosen = {**FEW, "alphas": (0.0, 1.0), "betas": (1.0,)}
+    tuned = tune(DECAY, **chosen, seeds=1, budget=1e6, **options)
+    members = [(init.PowerLaw(c.alpha, c.beta), 0) for c in tuned.candidates]
+    whole = train(DECAY, Architecture(width=3, depth=1, grid=3), members, **options)
+    losses = [candidate.loss for candidate in tuned.candidates]
+    assert losses == [result.loss for result in whole]
 
 
 def test_all_pairs_if_the_budget_allows_and_how_sure():

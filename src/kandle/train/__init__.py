@@ -17,7 +17,7 @@ from kandle.train._rba import ETA, GAMMA, attend
 from kandle.train._recipe import RECIPES, Recipe, recipe
 from kandle.train._result import Checkpoint, Member, Result, curve_steps
 from kandle.train._solve import Solve
-from kandle.train._train import method_of, objective, train
+from kandle.train._train import method_of, objective, objective_for, train
 from kandle.train._training import (
     Curves,
     Feed,
@@ -71,6 +71,7 @@ __all__ = [
     "evaluate",
     "method_of",
     "objective",
+    "objective_for",
     "predict",
     "recipe",
     "run",

@@ -120,11 +120,7 @@ def train(
     steps = _check_steps(chosen.steps_for(problem) if steps is None else steps)
     optimizer = as_optimizer(chosen.optimizer_for(steps) if optimizer is None else optimizer)
     dtype = chosen.dtype if dtype is None else dtype
-    least_squares = optimizer.least_squares
-    if rba is None:
-        rba = "published" if least_squares is None else "off"
-    balance = 1.0 if least_squares is None else least_squares.balance
-    _check_names(dtype, rba, curve)
+    _check_names(dtype, "off" if rba is None else rba, curve)
     sampler = resolve_sampler(sampler, draws, "train")
     members = _check_members(members)
     if not isinstance(architecture, Architecture):
@@ -153,7 +149,7 @@ def train(
         settings = Settings(
             problem=problem,
             architecture=architecture,
-            objective=objective(problem, rba, balance),
+            objective=objective_for(problem, optimizer, rba),
             optimizer=optimizer,
             steps=steps,
             grids=(architecture.grid or 1, *finer_grids),
@@ -181,6 +177,16 @@ def objective(problem: Problem, rba: Variant, balance: float = 1.0) -> Fit | Sol
     if problem.kind == "function":
         return Fit()
     return Solve.of(problem, rba, balance)
+
+
+def objective_for(
+    problem: Problem, optimizer: Optimizer | Transformation, rba: Variant | None = None
+) -> Fit | Solve:
+    """The objective of a problem as `train` gives it to an optimizer, see its argument `rba`."""
+    settings = optimizer.least_squares
+    if settings is None:
+        return objective(problem, "published" if rba is None else rba)
+    return objective(problem, "off" if rba is None else rba, settings.balance)
 
 
 def method_of(

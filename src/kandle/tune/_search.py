@@ -14,7 +14,7 @@ from kandle._errors import must
 from kandle.nn import KAN
 from kandle.tabular import Table
 from kandle.tabular._fit_table import split
-from kandle.train import Optimizer, Population, method_of, objective, shared
+from kandle.train import Optimizer, Population, method_of, objective_for, shared
 from kandle.tune._budget import Budget, parse_budget
 from kandle.tune._clock import Clock
 from kandle.tune._halving import Progress, Racers, halve
@@ -39,7 +39,7 @@ def tune(
     alphas: Sequence[float] = EXPONENTS,
     betas: Sequence[float] = EXPONENTS,
     optimizer: Optimizer | None = None,
-    rba: Any = "published",
+    rba: Any = None,
     progress: Progress | None = None,
     backend: str | None = None,
 ) -> Tuned:
@@ -86,7 +86,7 @@ def tune(
     optimizer = _optimizer(problem, steps, optimizer)
 
     backend = kernels.check_backend(backend, bases.BSpline(grid, degree))
-    parts, aim = _parts(problem), objective(cast(Any, problem), rba)
+    parts, aim = _parts(problem), objective_for(cast(Any, problem), optimizer, rba)
 
     def racers(alive: Sequence[int], seed: int) -> Racers:
         data, held_out = parts(seed)
