@@ -92,19 +92,19 @@ class KeepBest:
 
     def __init__(self, held_out: Data, patience: int, unit: int = 1):
         self._held_out, self._patience, self._unit = held_out, patience, unit
-        self._best: dict[int, list[Best]] = {}
+        self._best: dict[Population, list[Best]] = {}
         self._started: list[Population] = []  # on the present grid
 
     def history(self, population: Population) -> list[Best]:
         """What a population reached on each of its grids."""
-        return self._best[id(population)]
+        return self._best[population]
 
     def best(self, population: Population) -> Best:
         """What a population reached on its present grid."""
-        return self._best[id(population)][-1]
+        return self._best[population][-1]
 
     def start(self, population: Population) -> None:
-        self._best.setdefault(id(population), []).append(Best.of(population))
+        self._best.setdefault(population, []).append(Best.of(population))
         if population in self._started:  # on a coarser grid
             self._started = []
         self._started.append(population)
