@@ -6,8 +6,18 @@ import numpy as np
 import optax
 import pytest
 
-from kandle import init, kernels
-from kandle.train import Architecture, FirstOrder, Fit, FusedAdam, Optimizer, _adam, adam, train
+from kandle import KAN, init, kernels
+from kandle.train import (
+    Architecture,
+    Fit,
+    Optimizer,
+    Population,
+    _adam,
+    adam,
+    method_of,
+    shared,
+    train,
+)
 
 SIZE = _adam.NATIVE_SIZE
 
@@ -138,8 +148,10 @@ LONG, SHORT = Architecture(width=26, depth=2, grid=20), Architecture(width=8, de
 def test_train_uses_it_for_long_vectors_of_weights():
     def is_own(shape, optimizer, backend="native"):
         model = shape.network(2, 1, init.Glorot(), 0, backend=backend)
-        method = FirstOrder.of(model, Fit(), optimizer, backend)
-        return isinstance(method.transformation(), FusedAdam)
+        data = shared({"x": np.zeros((4, 2), "f4"), "y": np.zeros((4, 1), "f4")})
+        population = Population([model], data, Fit(), method_of(optimizer, Fit(), backend))
+        # Optax updates one flat vector per model.
+        return isinstance(population.state.weights, KAN)
 
     assert is_own(LONG, Optimizer())
     assert is_own(LONG, Optimizer("adam", schedule=SCHEDULE, arguments={"b1": 0.8}))

@@ -11,16 +11,15 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float
 
 from kandle.kernels import Route
-from kandle.train._adam import NATIVE_SIZE, FusedAdam
+from kandle.train._adam import NATIVE_SIZE
 from kandle.train._contrib import by_array, evaluated
 from kandle.train._objective import Aux, Data, Objective
 from kandle.train._optimizer import Optimizer, Transformation
@@ -82,9 +81,7 @@ class FirstOrder(Method):
 
     def start(self, models: Sequence[Any], data: Data, before: State | None = None) -> State:
         rows = [np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(m)]) for m in models]
-        weights: Any = jax.device_put(np.stack(rows))
-        if isinstance(self.transformation(), FusedAdam):
-            weights = self.split(weights)
+        weights = self.rule().weights(jax.device_put(np.stack(rows)))
         # The moments of an optimizer belong to a grid; attention weights belong to the points.
         memory = _initial(self, weights)
         if before is not None:
@@ -120,18 +117,46 @@ class FirstOrder(Method):
         leaves = [part.reshape(*weights.shape[:-1], *shape) for part, shape in parts]
         return jax.tree.unflatten(self.structure, leaves)
 
-    def transformation(self) -> FusedAdam | optax.GradientTransformationExtraArgs:
-        """The optimizer's update of the flat vector of weights.
+    def rule(self) -> "Rule":
+        """The optimizer's update, with the form of the weights that it works on.
 
-        Kandle's own Adam, of the model's arrays, where they are large enough for it: which one it
-        is depends on the shape of a model alone, so that a run has the same bits in every batch.
+        Kandle's own Adam leaves the arrays of a model apart, where they are large enough for it.
+        That depends on the shape of a model alone, so that a run has the same bits in every batch.
         """
-        fused = self.optimizer.fused()
-        long = sum(map(math.prod, self.shapes)) >= NATIVE_SIZE
-        if fused is not None and long and self.backend == "native":
-            return fused
-        built = self.optimizer.build()
-        return by_array(built, self.names, self.shapes) if self.optimizer.by_array else built
+        adam = self.optimizer.fused()
+        large = sum(map(math.prod, self.shapes)) >= NATIVE_SIZE
+        if adam is not None and large and self.backend == "native":
+
+            def in_place(gradient: Any, memory: Any, weights: Any, **_: Any) -> tuple[Any, Any]:
+                return adam.apply(gradient, memory, weights)
+
+            return Rule(self.split, lambda weights: weights, adam.init, in_place)
+        optimizer = self.optimizer.build()
+        if self.optimizer.by_array:
+            optimizer = by_array(optimizer, self.names, self.shapes)
+
+        def added(gradient: Any, memory: Any, weights: Any, **read: Any) -> tuple[Any, Any]:
+            updates, memory = optimizer.update(gradient, memory, weights, **read)
+            return weights + updates, memory
+
+        return Rule(lambda rows: rows, self.split, optimizer.init, added)
+
+
+class Rule(NamedTuple):
+    """How an optimizer updates the weights of one model.
+
+    Attributes:
+        weights: from rows (P, n) to the weights of P models in the form that it works on.
+        model: from the weights of one model in this form to the model.
+        init: from these weights to the optimizer's state.
+        apply: (gradient, state, weights, and what line searches and schedules read) -> (weights,
+            state).
+    """
+
+    weights: Callable[[Any], Any]
+    model: Callable[[Any], Any]
+    init: Callable[[Any], Any]
+    apply: Callable[..., tuple[Any, Any]]
 
 
 def _rows(weights: Any) -> Any:
@@ -147,15 +172,14 @@ def _rows(weights: Any) -> Any:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _initial(method: FirstOrder, weights: Any) -> Any:
-    return jax.vmap(method.transformation().init)(weights)
+    return jax.vmap(method.rule().init)(weights)
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
 def _advance(method: FirstOrder, state: State, data: Data, steps: Array) -> tuple[State, Curves]:
     global _traces
     _traces += 1
-    optimizer = method.transformation()
-    update = functools.partial(_update, method, optimizer)
+    update = functools.partial(_update, method, method.rule())
 
     def body(i: Array, carry: tuple[State, Curves]) -> tuple[State, Curves]:
         state, curves = carry
@@ -173,30 +197,22 @@ def _advance(method: FirstOrder, state: State, data: Data, steps: Array) -> tupl
 
 
 def _update(
-    method: FirstOrder,
-    optimizer: FusedAdam | optax.GradientTransformationExtraArgs,
-    state: State,
-    data: Data,
+    method: FirstOrder, rule: Rule, state: State, data: Data
 ) -> tuple[State, Float[Array, ""], Float[Any, " k"]]:
     """One update of one model: its new state, the loss before it, and the unknowns after it."""
     weights, memory, aux = state
-    apart = isinstance(optimizer, FusedAdam)
+    objective, backend = method.objective, method.backend
 
-    def objective(weights: Any) -> tuple[Array, Aux]:
-        model = weights if apart else method.split(weights)
-        return method.objective.loss(model, data, aux, method.backend)
+    def loss_of(weights: Any) -> tuple[Array, Aux]:
+        return objective.loss(rule.model(weights), data, aux, backend)
 
-    (loss, aux_after), gradient = jax.value_and_grad(objective, has_aux=True)(weights)
-    if isinstance(optimizer, FusedAdam):
-        weights, memory = optimizer.apply(gradient, memory, weights)
-        return State(weights, memory, aux_after), loss, method.objective.unknowns(weights)
+    (loss, aux_after), gradient = jax.value_and_grad(loss_of, has_aux=True)(weights)
 
     def value(weights: Any, data: Data) -> Array:
         # With this update's attention weights. Optax passes a line search's other arguments on.
-        return objective(weights)[0]
+        return objective.loss(rule.model(weights), data, aux, backend)[0]
 
-    updates: Any
-    updates, memory = optimizer.update(
+    weights, memory = rule.apply(
         gradient,
         memory,
         weights,
@@ -206,5 +222,4 @@ def _update(
         # A schedule may read its settings from the data, where they compile nothing.
         data=data,
     )
-    weights = weights + updates
-    return State(weights, memory, aux_after), loss, method.objective.unknowns(method.split(weights))
+    return State(weights, memory, aux_after), loss, objective.unknowns(rule.model(weights))
