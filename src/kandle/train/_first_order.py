@@ -95,8 +95,7 @@ class FirstOrder(Method):
         return State(weights, memory, aux)
 
     def advance(self, state: State, data: Data, steps: int) -> tuple[State, Curves]:
-        state, curves = _advance(self, state, data, np.int32(steps))
-        return state, Curves(*(np.asarray(curve)[:steps] for curve in curves))
+        return _advance(self, state, data, np.int32(steps))
 
     def models(self, state: State) -> Any:
         # Some methods average the weights that they visit: that average is the model.

@@ -10,7 +10,7 @@ Five things take part in a training, and none of them knows which kind the other
 
 `Population` holds P models of one shape while they train. `run` is the loop: it hands data to the
 populations, chunk by chunk, and between chunks it measures, reports and calls checkpoints. An
-interrupt (Ctrl-C) arrives between two chunks, where every population is in order.
+interrupt (Ctrl-C) leaves every population in order, after a whole number of updates.
 
 All arrays of data lead with an axis of models: 1 where the models share an array, P where each of
 them has its own, such as the weights that it gives to rows. A model's state is a slice of arrays
@@ -87,7 +87,11 @@ class Method(abc.ABC):
 
     @abc.abstractmethod
     def advance(self, state: State, data: Data, steps: int) -> tuple[State, Curves]:
-        """The state after at most `LONGEST` updates. The given state must not be used again."""
+        """The state after at most `LONGEST` updates. The given state must not be used again.
+
+        The curves may have more rows than `steps`, which are ignored. A compiled program need not
+        have ended: what Ctrl-C ends is the wait in `Population.step`.
+        """
 
     @abc.abstractmethod
     def models(self, state: State) -> Any:
@@ -248,10 +252,14 @@ class Population:
         """Make some updates on these data, and wait until they are done."""
         self._data = {**data, **self._private}
         self.state, curves = self.method.advance(self.state, self._data, steps)
-        if not self.curves:
-            self._check_start(curves.loss[0])
-        self.curves.append(curves)
-        self.steps += steps
+        try:
+            jax.block_until_ready(curves)
+        finally:
+            # Ctrl-C ends the wait, but the updates are made all the same.
+            self.curves.append(Curves(*(np.asarray(curve)[:steps] for curve in curves)))
+            self.steps += steps
+        if len(self.curves) == 1:
+            self._check_start(self.curves[0].loss[0])
 
     def _check_start(self, losses: Float[np.ndarray, " P"]) -> None:
         """Let the objective explain a formula that is NaN at the start: training repairs none."""
