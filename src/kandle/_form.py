@@ -151,25 +151,25 @@ def as_axis(value: object) -> tuple:
 
 def check(
     place: str,
-    given: Mapping[str, object],
+    entries: Mapping[str, object],
     kinds: Mapping[str, Kind],
     *,
     required: Iterable[str] = (),
     others: Kind | None = None,
 ) -> None:
-    """Raise unless every key of `given` is in `kinds` and holds what its kind accepts.
+    """Raise unless every key of `entries` is in `kinds` and holds what its kind accepts.
 
     `place` begins each error (`study.toml: `, `study.toml: scheme 2: `). Keys that are not in
     `kinds` are errors, unless `others` says what they may hold.
     """
     # Unknown keys first: a required key is often missing because it was misspelt.
-    for key in given:
+    for key in entries:
         if others is None and key not in kinds:
             raise unknown(f"key in {place.removesuffix(': ')}:", key, kinds)
     for key in required:
-        if key not in given:
+        if key not in entries:
             raise must(f"{place}'{key}'", f"given: {kinds[key].words}", None)
-    for key, value in given.items():
+    for key, value in entries.items():
         kind = kinds.get(key) or others
-        assert kind is not None
+        assert kind is not None  # or the key was refused above
         kind.check(f"{place}'{key}'", value)

@@ -31,8 +31,8 @@ def import_object(
     try:
         return functools.reduce(getattr, path.split("."), module)
     except AttributeError:
-        known = [n for n, value in vars(module).items() if suggest(value)] or [f"no {kind}"]
-        raise unknown(f"object in {module_name}", path, known) from None
+        suggestions = [n for n, value in vars(module).items() if suggest(value)] or [f"no {kind}"]
+        raise unknown(f"object in {module_name}", path, suggestions) from None
 
 
 def _import_module(module_name: str, what: str) -> Any:
@@ -40,6 +40,7 @@ def _import_module(module_name: str, what: str) -> Any:
         try:
             return importlib.import_module(module_name)
         except ModuleNotFoundError as error:
+            # Unless the module itself or a package around it is missing, one of its imports is.
             if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
                 raise UserError(
                     f"{what}: {module_name!r} imports {error.name!r}, which is not installed."

@@ -31,7 +31,7 @@ from safetensors.numpy import save as to_bytes
 from kandle import bases
 from kandle._errors import UserError, must
 from kandle.bases import Basis, BSpline
-from kandle.bases._residual import CLOSED_FORMS as RESIDUALS
+from kandle.bases._moments import CLOSED_FORMS as RESIDUALS
 
 VERSIONS = (1, 2)
 # What describes a layer's basis in version 1.

@@ -12,7 +12,9 @@ def printable(text: object) -> str:
         >>> printable("a\x1b[31mred\n")
         'a\\x1b[31mred\\n'
     """
-    found = str(text)
-    if found.isprintable():
-        return found
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in found)
+    shown = ""
+    for character in str(text):
+        if not character.isprintable():
+            character = character.encode("unicode_escape").decode()
+        shown += character
+    return shown

@@ -7,8 +7,8 @@ import pytest
 from kandle import problems
 from kandle.nn import Derivatives
 from kandle.problems import _allen_cahn, _burgers
-from kandle.problems._cole_hopf import cole_hopf
-from kandle.problems._spectral import allen_cahn
+from kandle.problems._allen_cahn import allen_cahn
+from kandle.problems._burgers import cole_hopf
 
 T, X = np.linspace(0, 1, 201), np.linspace(-1, 1, 512)
 BOUNDARIES = ("dirichlet", "periodic")

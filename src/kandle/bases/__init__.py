@@ -6,8 +6,14 @@ Everything here works without JAX, except `evaluate`, which is imported when fir
 from typing import TYPE_CHECKING, Any
 
 from kandle.bases._basis import Basis
-from kandle.bases._bspline import MAX_DEGREE, BSpline, locate
-from kandle.bases._cardinal import cardinal_coefficients, local_taps
+from kandle.bases._bspline import (
+    MAX_DEGREE,
+    BSpline,
+    cardinal_coefficients,
+    local_taps,
+    locate,
+    recursion,
+)
 from kandle.bases._chebyshev import Chebyshev
 from kandle.bases._fourier import Fourier
 from kandle.bases._inputs import Inputs, Normal, Sample, Uniform
@@ -15,7 +21,6 @@ from kandle.bases._knots import Knots
 from kandle.bases._legendre import Legendre
 from kandle.bases._moments import Moments, moments, residual_moment
 from kandle.bases._rbf import RBF
-from kandle.bases._recursion import recursion
 from kandle.bases._registry import BASES, from_dict, get
 from kandle.bases._transfer import transfer
 

@@ -117,11 +117,10 @@ class Basis(abc.ABC):
         """The basis' name and all its parameters, suitable for JSON."""
         from kandle.bases._registry import registered_name
 
-        parameters = dataclasses.asdict(self)
-        return {
-            "name": registered_name(type(self)),
-            **{k: _plain(v) for k, v in parameters.items()},
-        }
+        description: dict[str, Any] = {"name": registered_name(type(self))}
+        for parameter, value in dataclasses.asdict(self).items():
+            description[parameter] = _as_lists(value)
+        return description
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> "Basis":
@@ -134,12 +133,36 @@ class Basis(abc.ABC):
         return basis
 
 
+# --- what points and parameters may be -----------------------------------------------------------
+
+
 def real_points(x: Any, xp: ModuleType) -> Any:
     """Points as they are, or as float64 with NumPy; an error if they are complex."""
-    found = np.asarray(x) if xp is np else x
-    if "complex" in (dtype := str(getattr(found, "dtype", ""))):
+    if xp is np:
+        x = np.asarray(x)
+    # A conversion of complex numbers to float64 would only warn, and drop the imaginary part.
+    dtype = str(getattr(x, "dtype", ""))
+    if "complex" in dtype:
         raise must("'x' of a basis", "real", f"an array of {dtype}")
-    return np.asarray(found, np.float64) if xp is np else found
+    if xp is np:
+        x = np.asarray(x, np.float64)
+    return x
+
+
+def check_domain(domain: Any, intervals: int = 1) -> tuple[float, float]:
+    """A domain as two floats, wide enough for `intervals` distinct equal parts, or an error."""
+    requirement = "a pair of finite numbers (lo, hi) with lo < hi"
+    try:
+        lo, hi = (float(end) for end in domain)
+        if isinstance(domain, str) or any(isinstance(end, str) for end in domain):
+            raise TypeError
+    except (TypeError, ValueError):
+        raise must("'domain'", requirement, domain) from None
+    if not (math.isfinite(lo) and math.isfinite(hi) and lo < hi and math.isfinite(hi - lo)):
+        raise must("'domain'", requirement, domain)
+    if (hi - lo) / intervals <= 2.0 * math.ulp(max(abs(lo), abs(hi))):
+        raise must("'domain'", f"wide enough for {intervals} distinct intervals", domain)
+    return lo, hi
 
 
 def check_order(order: int) -> int:
@@ -176,5 +199,8 @@ def _expectation(basis: Basis, inputs: Inputs, order: int, power: int) -> np.nda
     return expected
 
 
-def _plain(value: Any) -> Any:
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+def _as_lists(value: Any) -> Any:
+    """The value with lists in place of tuples, as JSON returns it."""
+    if isinstance(value, tuple):
+        return [_as_lists(item) for item in value]
+    return value

@@ -1,22 +1,33 @@
-"""B-splines on uniform knots, in closed form."""
+"""B-splines: on uniform knots in closed form, and on any knots by the Cox-de Boor recursion.
+
+On uniform knots, write x = lo + (c + u) h with an integer cell c and a local coordinate
+0 ≤ u < 1. Only the functions m = c, …, c + k are non-zero there, and tap j is a fixed polynomial
+of u,
+
+    B_{c+j}(x) = p_{k,j}(u),
+    p_{k,j}(u) = [ (u + k - j) p_{k-1,j-1}(u) + (1 + j - u) p_{k-1,j}(u) ] / k,    p_{0,0} = 1,
+
+the same for every cell, grid and domain. A derivative of order ν is p_{k,j}^{(ν)}(u) / h^ν.
+"""
 
 import functools
+import math
 import numbers
 from dataclasses import dataclass
+from fractions import Fraction
 from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
 
-from kandle._errors import must
-from kandle.bases._basis import Basis, check_count, real_points
-from kandle.bases._cardinal import local_taps
-from kandle.bases._domain import check_domain
-from kandle.bases._recursion import recursion
-from kandle.bases._sample import sample_values, span
+from kandle._errors import UserError, must
+from kandle.bases._basis import Basis, check_count, check_domain, real_points
 
 MAX_DEGREE = 5
+
+# An interval narrower than this, relative to the size of its values, counts as a single point.
+_NARROW = 1e-6
 
 
 @dataclass(frozen=True)
@@ -47,9 +58,8 @@ class BSpline(Basis):
     def __post_init__(self):
         degree = self.degree
         grid = check_count("'grid'", self.grid)
-        if isinstance(degree, bool) or not isinstance(degree, numbers.Integral):
-            raise must("'degree'", f"an integer from 1 to {MAX_DEGREE}", degree)
-        if not 1 <= degree <= MAX_DEGREE:
+        whole = isinstance(degree, numbers.Integral) and not isinstance(degree, bool)
+        if not whole or not 1 <= degree <= MAX_DEGREE:
             raise must("'degree'", f"an integer from 1 to {MAX_DEGREE}", degree)
         object.__setattr__(self, "grid", grid)
         object.__setattr__(self, "degree", int(degree))
@@ -112,6 +122,9 @@ class BSpline(Basis):
         return table
 
 
+# --- the closed form: pieces of the cardinal B-spline ---------------------------------------------
+
+
 def locate(
     x: Float[Any, "..."], basis: BSpline, xp: ModuleType = np
 ) -> tuple[Float[Any, "..."], Float[Any, "..."]]:
@@ -124,3 +137,139 @@ def locate(
     s = (x - lo) * (1.0 / basis.step)
     cell = xp.floor(s)
     return cell, s - cell
+
+
+_Polynomial = tuple[Fraction, ...]  # lowest power first
+
+
+def _shifted_sum(a: Fraction, p: _Polynomial, b: Fraction, q: _Polynomial) -> _Polynomial:
+    """(a + u) p(u) + (b - u) q(u)."""
+    constant = (*(a * pi + b * qi for pi, qi in zip(p, q, strict=True)), Fraction(0))
+    linear = (Fraction(0), *(pi - qi for pi, qi in zip(p, q, strict=True)))
+    return tuple(x + y for x, y in zip(constant, linear, strict=True))
+
+
+def _slope(p: _Polynomial) -> _Polynomial:
+    """p'(u)."""
+    return tuple(power * c for power, c in enumerate(p))[1:]
+
+
+def _pieces(k: int) -> list[_Polynomial]:
+    """p_{k,0}, …, p_{k,k} by the recurrence."""
+    if k == 0:
+        return [(Fraction(1),)]
+    zero = (Fraction(0),) * k
+    below = [zero, *_pieces(k - 1), zero]  # below[j + 1] = p_{k-1,j}
+    pieces = []
+    for j in range(k + 1):
+        p = _shifted_sum(Fraction(k - j), below[j], Fraction(1 + j), below[j + 1])
+        pieces.append(tuple(c / k for c in p))
+    return pieces
+
+
+@functools.cache
+def cardinal_coefficients(degree: int, order: int = 0) -> Float[np.ndarray, "taps powers"]:
+    """Coefficients of p_{k,j}^{(ν)}, exact before they are rounded to float64.
+
+    Returns:
+        (k + 1, k + 1 - ν): tap j in row j, the lowest power of u first; no columns for ν > k.
+    """
+    pieces = _pieces(degree)
+    for _ in range(order):
+        pieces = [_slope(p) for p in pieces]
+    table = np.array([[float(c) for c in p] for p in pieces]).reshape(degree + 1, -1)
+    table.flags.writeable = False
+    return table
+
+
+def local_taps(
+    u: Float[Any, "..."], degree: int, order: int = 0, xp: ModuleType = np
+) -> tuple[Float[Any, "..."], ...]:
+    """p_{k,0}^{(ν)}(u), …, p_{k,k}^{(ν)}(u) by Horner's rule, not yet divided by h^ν."""
+    taps = []
+    for coefficients in cardinal_coefficients(degree, order).tolist():
+        p = xp.zeros_like(u)
+        for c in reversed(coefficients):
+            p = p * u + c
+        taps.append(p)
+    return tuple(taps)
+
+
+# --- any knots: the definition --------------------------------------------------------------------
+
+
+def recursion(
+    x: Float[Any, "..."], knots: Any, degree: int, order: int, xp: ModuleType = np
+) -> Float[Any, "n_basis ..."]:
+    """B_{m,k}^{(ν)}(x) for every m, on any non-decreasing knots t.
+
+        B_{m,0}(x) = 1 if t_m ≤ x < t_{m+1} else 0,
+        B_{m,p}(x) = (x - t_m) / (t_{m+p} - t_m) B_{m,p-1}(x)
+                     + (t_{m+p+1} - x) / (t_{m+p+1} - t_{m+1}) B_{m+1,p-1}(x),
+        B_{m,p}'(x) = p [ B_{m,p-1}(x) / (t_{m+p} - t_m)
+                          - B_{m+1,p-1}(x) / (t_{m+p+1} - t_{m+1}) ],
+
+    where a quotient with a zero denominator (a repeated knot) is zero. The functions are
+    right-continuous, zero outside the knots, and NaN where x is not finite.
+
+    Args:
+        x: points, (...).
+        knots: t, (n_knots,), converted to the precision of x.
+        degree: k, at least 0.
+        order: ν; zero everywhere for ν > k.
+        xp: the array namespace, `numpy` or `jax.numpy`.
+
+    Returns:
+        (n_knots - k - 1, ...), the functions along the first axis.
+
+    Example:
+        >>> import numpy as np
+        >>> recursion(np.array([0.5, 1.0]), [0.0, 1.0, 2.0], degree=1, order=0)
+        array([[0.5, 1. ]])
+    """
+    t = xp.asarray(knots, x.dtype).reshape(-1, *[1] * x.ndim)
+    x = x[None]
+    if order > degree:
+        return xp.zeros_like(x * t[: -degree - 1]) + 0.0 * x
+    B = xp.where((t[:-1] <= x) & (x < t[1:]), xp.ones_like(x), xp.zeros_like(x))
+    for p in range(1, degree - order + 1):
+        left = (x - t[: -p - 1]) * _reciprocal(t[p:-1] - t[: -p - 1], xp)
+        right = (t[p + 1 :] - x) * _reciprocal(t[p + 1 :] - t[1:-p], xp)
+        B = left * B[:-1] + right * B[1:]
+    for p in range(degree - order + 1, degree + 1):
+        left = _reciprocal(t[p:-1] - t[: -p - 1], xp)
+        right = _reciprocal(t[p + 1 :] - t[1:-p], xp)
+        B = p * (left * B[:-1] - right * B[1:])
+    return B + 0.0 * x  # NaN where x is not finite
+
+
+def _reciprocal(d: Any, xp: ModuleType) -> Any:
+    """1 / d, and 0 where d = 0."""
+    safe = xp.where(d == 0, xp.ones_like(d), d)
+    return xp.where(d == 0, xp.zeros_like(d), 1.0 / safe)
+
+
+# --- grids from data: the interval that a sample spans, never of width zero -----------------------
+
+
+def sample_values(x: Any) -> np.ndarray:
+    """All values of a sample as one float64 vector, or an error if there are none or not finite."""
+    try:
+        values = np.asarray(real_points(x, np)).ravel()
+    except (TypeError, ValueError):
+        raise must("'x' of from_sample", "an array of real numbers", x) from None
+    if values.size == 0 or not np.isfinite(values).all():
+        raise UserError("'x' of from_sample must be at least one number, and all finite.")
+    return values
+
+
+def span(values: np.ndarray) -> tuple[float, float]:
+    """The interval from the smallest to the largest value; wider around a single value."""
+    lo, hi = float(values.min()), float(values.max())
+    if not math.isfinite(hi - lo):
+        raise must("'x' of from_sample", "of a range that is finite in float64", (lo, hi))
+    size = max(abs(lo), abs(hi), 1.0)
+    if hi - lo <= _NARROW * size:
+        middle = lo + (hi - lo) / 2
+        return middle - 0.5 * size, middle + 0.5 * size
+    return lo, hi

@@ -11,11 +11,13 @@ from jaxtyping import Float
 
 from kandle._errors import must
 from kandle.bases._basis import Basis, check_count
-from kandle.bases._recursion import check_knots, recursion
-from kandle.bases._sample import quantile_knots, sample_values
+from kandle.bases._bspline import recursion, sample_values, span
 
 # Beyond any use, and before the knots of a degree in a damaged file fill the memory.
 _MAX_DEGREE = 100
+
+# How much of equal intervals is mixed into quantiles, so that repeated values leave them apart.
+_EQUAL = 0.02
 
 
 @dataclass(frozen=True)
@@ -55,26 +57,31 @@ class Knots(Basis):
         k = check_count("'degree' of Knots", self.degree, 0)
         if k > _MAX_DEGREE:
             raise must("'degree' of Knots", f"at most {_MAX_DEGREE}", k)
-        t = check_knots(self.knots, 0)
+        t = _check_knots(self.knots, 0)
         h = np.diff(t)
         if self.left is None and not h[0] > 0:
             raise must("'knots' of Knots", "increasing where no 'left' is given", self.knots)
         if self.right is None and not h[-1] > 0:
             raise must("'knots' of Knots", "increasing where no 'right' is given", self.knots)
+
+        # Outside of the breakpoints, the outermost intervals go on unless other knots are given.
         steps = np.arange(1, k + 1)
-        left = t[0] - steps[::-1] * h[0] if self.left is None else self.left
-        right = t[-1] + steps * h[-1] if self.right is None else self.right
+        left: Any = self.left
+        if left is None:
+            left = t[0] - steps[::-1] * h[0]
+        right: Any = self.right
+        if right is None:
+            right = t[-1] + steps * h[-1]
         for name, outer in (("left", left), ("right", right)):
             if np.shape(outer) != (k,):
                 raise must(f"'{name}' of Knots", f"{k} numbers, one per degree", outer)
-        full = check_knots([*left, *t, *right], k)
+
+        full = _check_knots([*left, *t, *right], k).tolist()
+        end = len(full) - k
         object.__setattr__(self, "degree", k)
-        for name, part in (
-            ("left", full[:k]),
-            ("knots", full[k : len(full) - k]),
-            ("right", full[len(full) - k :]),
-        ):
-            object.__setattr__(self, name, tuple(part.tolist()))
+        object.__setattr__(self, "left", tuple(full[:k]))
+        object.__setattr__(self, "knots", tuple(full[k:end]))
+        object.__setattr__(self, "right", tuple(full[end:]))
 
     @classmethod
     def from_full(cls, knots: Sequence[float] | np.ndarray, degree: int = 3) -> "Knots":
@@ -90,12 +97,11 @@ class Knots(Basis):
             (-1.0, 1.0)
         """
         k = check_count("'degree' of Knots", degree, 0)
-        t = check_knots(knots, k)
+        t = _check_knots(knots, k).tolist()
         if len(t) < 2 * k + 2:
             raise must("'knots' of Knots.from_full", f"at least {2 * k + 2} numbers", knots)
         end = len(t) - k
-        inner, left, right = (tuple(part.tolist()) for part in (t[k:end], t[:k], t[end:]))
-        return cls(inner, k, left, right)
+        return cls(tuple(t[k:end]), k, left=tuple(t[:k]), right=tuple(t[end:]))
 
     @classmethod
     def from_sample(cls, x: Any, grid: int = 5, degree: int = 3) -> "Knots":
@@ -109,7 +115,8 @@ class Knots(Basis):
             (0.0, 10.0)
         """
         check_count("'grid'", grid)
-        return cls(tuple(quantile_knots(sample_values(x), grid).tolist()), degree)
+        knots = _quantile_knots(sample_values(x), grid)
+        return cls(tuple(knots.tolist()), degree)
 
     @property
     def n_basis(self) -> int:
@@ -133,3 +140,29 @@ class Knots(Basis):
 
     def table(self, x: Float[Any, "..."], order: int, xp: ModuleType) -> Float[Any, "n_basis ..."]:
         return recursion(x, self.full, self.degree, order, xp)
+
+
+def _check_knots(knots: Any, degree: int) -> Float[np.ndarray, " n_knots"]:
+    """The knots as a float64 vector, or an error that says what they must be."""
+    requirement = f"a vector of at least {degree + 2} finite non-decreasing numbers"
+    try:
+        t = np.asarray(knots, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise must("'knots'", requirement, knots) from None
+    is_vector = t.ndim == 1 and t.size >= degree + 2
+    if not is_vector or not np.isfinite(t).all() or (np.diff(t) < 0).any():
+        raise must("'knots'", requirement, knots)
+    return t
+
+
+def _quantile_knots(values: np.ndarray, grid: int) -> np.ndarray:
+    """Breakpoints with the same share of the values in every interval, kept apart from each other.
+
+    A mixture of 98 % quantiles and 2 % equal intervals, so that the shortest interval is at least
+    a fiftieth of an equal one however often a value repeats.
+    """
+    lo, hi = span(values)
+    equal = np.linspace(lo, hi, grid + 1)
+    inside = np.quantile(np.clip(values, lo, hi), np.linspace(0.0, 1.0, grid + 1))
+    inside[0], inside[-1] = lo, hi
+    return (1.0 - _EQUAL) * inside + _EQUAL * equal

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float
 
-from kandle.bases._basis import Basis, check_count, check_positive
-from kandle.bases._domain import check_domain
+from kandle.bases._basis import Basis, check_count, check_domain, check_positive
 
 
 @dataclass(frozen=True)

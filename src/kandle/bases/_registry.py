@@ -72,11 +72,14 @@ def _find(name: Any) -> type[Basis]:
         return BASES[name]
     if not isinstance(name, str) or ":" not in name:
         raise unknown("basis", name, [*BASES, "or your own as module:Class"])
-    found = import_object(name, "basis")
-    if not (isinstance(found, type) and issubclass(found, Basis)):
-        raise must(f"Basis {name!r}", "a subclass of kandle.bases.Basis", found)
-    return found
+    cls = import_object(name, "basis")
+    if not (isinstance(cls, type) and issubclass(cls, Basis)):
+        raise must(f"Basis {name!r}", "a subclass of kandle.bases.Basis", cls)
+    return cls
 
 
 def _frozen(value: Any) -> Any:
-    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+    """The value with tuples in place of lists: a basis is hashable."""
+    if isinstance(value, list):
+        return tuple(_frozen(item) for item in value)
+    return value

@@ -1,4 +1,8 @@
-"""Weights from JAX keys, in one compiled program: those of `KAN`, training and studies."""
+"""Weights from JAX keys, in one compiled program: those of `KAN`, training and studies.
+
+Apart from `_weights.py`, which has the formula, because this file imports JAX: estimators and
+PyTorch draw without it.
+"""
 
 import functools
 import importlib
@@ -157,22 +161,22 @@ def resolve_sampler(sampler: Sampler | None, draws: str | None, where: str) -> S
 
 def _check_dtype(dtype: Any) -> np.dtype:
     try:
-        given = jnp.dtype(dtype)
+        checked = jnp.dtype(dtype)
     except TypeError:
         raise must("'dtype'", "a floating-point type", dtype) from None
-    if not jnp.issubdtype(given, jnp.floating):
-        raise must("'dtype'", "a floating-point type", str(given))
-    if given == np.float64 and jnp.result_type(float) != np.float64:
+    if not jnp.issubdtype(checked, jnp.floating):
+        raise must("'dtype'", "a floating-point type", str(checked))
+    if checked == np.float64 and jnp.result_type(float) != np.float64:
         raise UserError(
             "'dtype' must be float32 unless double precision is enabled in JAX: "
             "jax.config.update('jax_enable_x64', True). Got 'float64' instead."
         )
-    return given
+    return checked
 
 
 def _check_sigma(name: str, sigma: Any, dtype: np.dtype, shapes: Sequence[tuple[int, ...]]) -> Any:
     """The standard deviations in the precision of the weights."""
-    if isinstance(sigma, Tracer):
+    if isinstance(sigma, Tracer):  # inside of a caller's `jit` it has no value yet
         return sigma.astype(dtype)
     with np.errstate(over="ignore"):
         value = np.asarray(sigma).astype(dtype)

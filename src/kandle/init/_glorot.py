@@ -71,6 +71,7 @@ class Glorot(Scheme):
         if self.fine:
             each = zip(moments.mu_B0_each, moments.mu_B1_each, strict=True)
             sigma_b = tuple(sigma(*mu, f"E[B_{m}^2]") for m, mu in enumerate(each))
+            # Moments that were computed elsewhere may know the averages only.
             if len(sigma_b) != moments.n_basis:
                 raise must("'moments' of Glorot(fine=True)", "known for every function", moments)
         else:

@@ -58,22 +58,26 @@ def from_dict(description: Mapping[str, Any]) -> Scheme:
     """The scheme that `to_dict` described; settings left out take their defaults."""
     settings = dict(description)
     name = settings.pop("name", None)
-    own = isinstance(name, str) and ":" in name
-    cls = _imported(name) if own else SCHEMES.get(name)
-    if cls is None:
+    registered = name in SCHEMES
+    if registered:
+        cls = SCHEMES[name]
+    elif isinstance(name, str) and ":" in name:
+        cls = _imported(name)
+    else:
         raise unknown("scheme", name, [*SCHEMES, "or your own as module:Class"])
-    known = [field.name for field in dataclasses.fields(cls) if field.init]
+    parameters = [field.name for field in dataclasses.fields(cls) if field.init]
     for setting in settings:
-        if setting not in known:
-            raise unknown(f"parameter of scheme {name!r}:", setting, known)
+        if setting not in parameters:
+            raise unknown(f"parameter of scheme {name!r}:", setting, parameters)
     scheme = cls(**{**_IMPLIED.get(name, {}), **settings})
-    if not own and scheme.name != name:
+    # A class with several names: {"name": "glorot", "fine": True} describes "glorot-fine".
+    if registered and scheme.name != name:
         raise must(f"A description of scheme {name!r}", "consistent with its name", description)
     return scheme
 
 
 def _imported(name: str) -> type[Scheme]:
-    found = import_object(name, "scheme")
-    if not (isinstance(found, type) and issubclass(found, Scheme)):
-        raise must(f"Scheme {name!r}", "a subclass of kandle.init.Scheme", found)
-    return found
+    cls = import_object(name, "scheme")
+    if not (isinstance(cls, type) and issubclass(cls, Scheme)):
+        raise must(f"Scheme {name!r}", "a subclass of kandle.init.Scheme", cls)
+    return cls

@@ -189,12 +189,13 @@ class Scheme(abc.ABC):
 
 def check_number(scheme: Scheme, name: str, *, positive: bool = False) -> None:
     """Refuse a setting of the scheme that is not a finite (positive) number."""
-    given = getattr(scheme, name)
-    real = isinstance(given, numbers.Real) and not isinstance(given, bool)
-    value = float(given) if real else math.nan
+    setting = getattr(scheme, name)
+    value = math.nan
+    if isinstance(setting, numbers.Real) and not isinstance(setting, bool):
+        value = float(setting)
     if not math.isfinite(value) or (positive and value <= 0):
-        kind = "a positive finite number" if positive else "a finite number"
-        raise must(f"The {name!r} parameter of {type(scheme).__name__}", kind, given)
+        requirement = "a positive finite number" if positive else "a finite number"
+        raise must(f"The {name!r} parameter of {type(scheme).__name__}", requirement, setting)
     # A plain float: NumPy's scalars are equal to it, but do not fit into JSON.
     object.__setattr__(scheme, name, value)
 

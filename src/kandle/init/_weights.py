@@ -1,8 +1,9 @@
 """Weights from standard deviations and a source of random numbers: the only place that draws.
 
 Whatever array library holds the weights, they are drawn by `draw_weights`; the library is that of
-the source. `_draw.py` makes sources of JAX keys for networks and studies, `NumPySource` here serves
-the estimators, and `kandle.torch` has a source for PyTorch's generators.
+the source. `_draw.py`, which imports JAX where this file does not, makes sources of JAX keys for
+networks and studies. `NumPySource` here serves the estimators, and `kandle.torch` has a source for
+PyTorch's generators.
 """
 
 from dataclasses import dataclass

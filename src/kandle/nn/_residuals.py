@@ -1,13 +1,12 @@
 """Residual functions by name, so that a saved model needs no code to be loaded."""
 
 import importlib
-import sys
 from collections.abc import Callable
 
 from jaxtyping import Array
 
 from kandle._errors import must, unknown
-from kandle.bases._residual import IN_JAX, residual_name
+from kandle.bases._moments import IN_JAX, residual_name
 
 __all__ = ["RESIDUALS", "get_residual", "identity", "residual_name"]
 
@@ -17,15 +16,9 @@ def identity(x: Array) -> Array:
     return x
 
 
-def _in_jax(module: str, attribute: str) -> Callable[[Array], Array]:
-    if module == __name__:
-        return getattr(sys.modules[__name__], attribute)
-    return getattr(importlib.import_module(module), attribute)
-
-
-RESIDUALS: dict[str, Callable[[Array], Array]] = {
-    name: _in_jax(*place) for name, place in IN_JAX.items()
-}
+RESIDUALS: dict[str, Callable[[Array], Array]] = {}
+for _name, (_module, _attribute) in IN_JAX.items():
+    RESIDUALS[_name] = getattr(importlib.import_module(_module), _attribute)
 
 
 def get_residual(residual: str | Callable | None) -> Callable[[Array], Array] | None:

@@ -9,7 +9,8 @@ import importlib
 import warnings
 from typing import Any
 
-from kandle._errors import UserError, must
+from kandle._errors import UserError, must, unknown
+from kandle._imports import import_object
 from kandle.problems._allen_cahn import ALLEN_CAHN
 from kandle.problems._burgers import BURGERS
 from kandle.problems._coefficient import Coefficient
@@ -18,7 +19,6 @@ from kandle.problems._feynman import AT_POLES, FEYNMAN, HEAVY_TAILED
 from kandle.problems._function import Function
 from kandle.problems._functions import FUNCTIONS
 from kandle.problems._helmholtz import HELMHOLTZ
-from kandle.problems._lookup import find
 from kandle.problems._metrics import relative_l2, robust_error
 from kandle.problems._pde import PDE, Group
 from kandle.problems._points import Points, Resample
@@ -26,8 +26,8 @@ from kandle.problems._problem import Problem
 
 PDES = {problem.name: problem for problem in (ALLEN_CAHN, BURGERS, HELMHOLTZ)}
 PROBLEMS: dict[str, Problem] = {}
-for _known in (FUNCTIONS, PDES, FEYNMAN):
-    PROBLEMS.update(_known)  # pyright: ignore[reportArgumentType, reportCallIssue]
+for _built_in in (FUNCTIONS, PDES, FEYNMAN):
+    PROBLEMS.update(_built_in)  # pyright: ignore[reportArgumentType, reportCallIssue]
 """Problems by name; `register` adds to it."""
 
 # Tables of data are problems too; reading and scaling them lives with all else about tables.
@@ -66,7 +66,30 @@ def get(name: str | Problem) -> Any:
     >>> get("burgers").n_in
     2
     """
-    return find(name, PROBLEMS)
+    if _is_problem(name):
+        return name
+    if not isinstance(name, str):
+        raise must("A problem", "a name, 'module:object' or a problem", name)
+    if name in PROBLEMS:
+        return PROBLEMS[name]
+    if ":" not in name:
+        if name.endswith((".csv", ".parquet")):
+            raise UserError(
+                f"Problem {name!r}: a table becomes a problem by kandle.problems.Table({name!r}, "
+                "'target') in a module of yours, named here as module:object."
+            )
+        raise unknown("problem", name, [*PROBLEMS, "or your own as module:object"])
+    # Where the module has no such object, the error lists those that could be meant.
+    problem = import_object(name, "problem", suggest=lambda value: hasattr(value, "arrays"))
+    if not _is_problem(problem):
+        kinds = "a problem object (Function, PDE, Table)"
+        raise must(f"Problem {name!r}", kinds, type(problem).__name__)
+    return problem
+
+
+def _is_problem(value: Any) -> bool:
+    # A class of problems has the attributes of one, too.
+    return not isinstance(value, type) and isinstance(value, Problem)
 
 
 def register(problem: Problem, *, replace: bool = False) -> Problem:

@@ -102,8 +102,8 @@ class Condition:
     @property
     def plain(self) -> bool:
         """Whether it shares the mean square of all conditions u = values."""
-        given = (self.operator, self.weight, self.partner, self.quadrature)
-        return all(one is None for one in given)
+        special = (self.operator, self.weight, self.partner, self.quadrature)
+        return all(attribute is None for attribute in special)
 
     def values_of(self, columns: int) -> np.ndarray:
         """The values as (n, columns), of an operator with so many columns."""
@@ -218,12 +218,13 @@ def _side_points(name: str, domain: Sequence[Interval], axis: int, at: float, n:
 def _values(value: Value, points: np.ndarray, name: str) -> np.ndarray:
     """The values at the points, (n, q)."""
     n = len(points)
-    given = value(*points.T) if callable(value) else value
-    if isinstance(given, list | tuple):
-        parts = [np.asarray(part, np.float64) for part in given]
-        if all(part.shape in ((), (n,)) for part in parts):
-            return np.stack([np.broadcast_to(part, n) for part in parts], axis=-1)
-    u = np.asarray(given, np.float64)
+    if callable(value):
+        value = value(*points.T)
+    if isinstance(value, list | tuple):  # one per output
+        outputs = [np.asarray(output, np.float64) for output in value]
+        if all(output.shape in ((), (n,)) for output in outputs):
+            return np.stack([np.broadcast_to(output, n) for output in outputs], axis=-1)
+    u = np.asarray(value, np.float64)
     if u.ndim == 2 and len(u) == n:
         return u
     if u.shape not in ((), (1,), (n,)):

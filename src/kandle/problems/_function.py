@@ -102,17 +102,23 @@ class Function:
         Drawn and evaluated in float64, then rounded: all precisions see the same points.
         """
         n = self.n_train
-        x, y = self.sample(n + self.n_test) if self.points is None else self._given()
+        if self.points is None:
+            x, y = self.sample(n + self.n_test)
+        else:
+            x = self._chosen_points()
+            y = self(x)
         data = {"x": x[:n], "y": y[:n], "x_test": x[n:], "y_test": y[n:]}
         return {name: array.astype(dtype) for name, array in data.items()}
 
-    def _given(self) -> tuple[np.ndarray, np.ndarray]:
+    def _chosen_points(self) -> np.ndarray:
+        """The points that the argument `points` chooses, (n_train + n_test, n_in)."""
         assert self.points is not None
-        x, shape = np.asarray(self.points(), np.float64), (self.n_train + self.n_test, self.n_in)
+        x = np.asarray(self.points(), np.float64)
+        shape = (self.n_train + self.n_test, self.n_in)
         if x.shape != shape:
             what = f"What 'points' of Function {self.name!r} returns"
             raise must(what, f"an array (n_train + n_test, n_in) = {shape}", x.shape)
-        return x, self(x)
+        return x
 
     def evaluation(self) -> tuple[np.ndarray, np.ndarray]:
         """Where a fit is judged and what is true there: float64 (M, n_in), (M, 1), read-only."""
@@ -138,7 +144,8 @@ class Function:
         f, domain = self.f, self.domain
 
         def scaled_f(*z: np.ndarray) -> ArrayLike:
-            return f(*(lo + (hi - lo) * (c + 1) / 2 for c, (lo, hi) in zip(z, domain, strict=True)))
+            columns = zip(z, domain, strict=True)
+            return f(*(lo + (hi - lo) * (z_i + 1) / 2 for z_i, (lo, hi) in columns))
 
         unit = ((-1.0, 1.0),) * self.n_in
         points = None if self.points is None else self._scaled_points
@@ -147,4 +154,4 @@ class Function:
 
     def _scaled_points(self) -> np.ndarray:
         lo, hi = np.asarray(self.domain).T
-        return 2 * (self._given()[0] - lo) / (hi - lo) - 1
+        return 2 * (self._chosen_points() - lo) / (hi - lo) - 1

@@ -14,11 +14,13 @@ from numpy.typing import ArrayLike, DTypeLike
 from kandle._errors import UserError, must, unknown
 from kandle.problems import _pde_checks as checks
 from kandle.problems._condition import Condition, Named, Operator
-from kandle.problems._enough import warn_if_underdetermined
 from kandle.problems._points import Inside, Points, Resample, is_inside
 from kandle.problems._sampling import Interval, checked_domain, mesh, permutation
-from kandle.problems._trace import trace
-from kandle.problems._units import InUnits, TransformInUnits, Units
+from kandle.problems._uniqueness import warn_if_underdetermined
+from kandle.problems._units import Units, scaled
+
+# Arrays that only some conditions have, by the names of their attributes.
+_OPTIONAL_ROLES = ("partner", "quadrature")
 
 Solution = Callable[..., Any]
 """u(x₁, …, xₙ) of broadcastable float64 arrays, one per input."""
@@ -161,18 +163,9 @@ class PDE:
 
     @property
     def _is_grid(self) -> bool:
-        given = self.collocation
-        return not (isinstance(given, Points | np.ndarray) or callable(given))
-
-    def _traced(self, operator: Operator, what: str):
-        return trace(
-            operator,
-            what,
-            n_in=self.n_in,
-            n_out=self.n_out,
-            inputs=self.inputs,
-            coefficients=self.coefficients,
-        )
+        """Whether `collocation` gives numbers of points, rather than points or a strategy."""
+        collocation = self.collocation
+        return not (isinstance(collocation, Points | np.ndarray) or callable(collocation))
 
     # --- what a training needs ------------------------------------------------------------------
 
@@ -199,8 +192,8 @@ class PDE:
             groups.append(Group("bc", None, (), self.n_out, 1.0, arrays))
         for c in self.conditions:
             if not c.plain:
-                given = ("points", "values", "partner", "quadrature")
-                roles = [role for role in given if getattr(c, role) is not None]
+                roles = ["points", "values"]
+                roles += [role for role in _OPTIONAL_ROLES if getattr(c, role) is not None]
                 arrays = tuple((role, f"{c.name}/{role}") for role in roles)
                 reads, columns = self._of_condition(c)
                 groups.append(Group(c.name, c.operator, reads, columns, c.weight or 1.0, arrays))
@@ -208,7 +201,7 @@ class PDE:
 
     def _columns_of_residual(self) -> int:
         """The number of equations, or an error if the residual reads what is not declared."""
-        traced = self._traced(self.residual, f"The residual of {self._what}")
+        traced = checks.traced(self, self.residual, f"The residual of {self._what}")
         for index in traced.reads:
             if index not in self.reads:
                 label = ", ".join(self.inputs[i] if self.inputs else str(i) for i in index)
@@ -224,8 +217,8 @@ class PDE:
         """The derivatives that a condition reads, and its columns."""
         if c.operator is None:
             return (), self.n_out
-        found = self._traced(c.operator, f"The operator of condition {c.name!r} of {self._what}")
-        return found.reads, found.columns
+        what = f"The operator of condition {c.name!r} of {self._what}"
+        return checks.traced(self, c.operator, what)
 
     def arrays(self, dtype: DTypeLike = "float32") -> dict[str, np.ndarray]:
         """The data of a training.
@@ -242,7 +235,7 @@ class PDE:
             if not c.plain:
                 data[f"{c.name}/points"] = c.points
                 data[f"{c.name}/values"] = c.values_of(self._of_condition(c)[1])
-                for role in ("partner", "quadrature"):
+                for role in _OPTIONAL_ROLES:
                     if getattr(c, role) is not None:
                         data[f"{c.name}/{role}"] = getattr(c, role)
         return {name: array.astype(dtype) for name, array in data.items()}
@@ -253,15 +246,18 @@ class PDE:
             return self.collocation.draw(f"{self.name}/collocation", self.domain, self.inside)
         if self._is_grid:
             x = mesh(_axes(self.domain, self.collocation))
-            x = x if self.inside is None else x[is_inside(self.inside, x, self.name)]
+            if self.inside is not None:
+                x = x[is_inside(self.inside, x, self.name)]
             if not len(x):
                 raise UserError(
                     f"'inside' of {self._what} accepts none of the {self.collocation} points of "
                     "the grid: choose a smaller domain around the geometry, or more points."
                 )
             return x
-        given = self.collocation() if callable(self.collocation) else self.collocation
-        x = np.asarray(given, np.float64)
+        x = self.collocation
+        if callable(x):
+            x = x()
+        x = np.asarray(x, np.float64)
         if x.ndim != 2 or x.shape[1] != self.n_in or not len(x) or not np.isfinite(x).all():
             requirement = f"finite points (N, {self.n_in})"
             raise must(f"'collocation' of {self._what}", requirement, x.shape)
@@ -299,15 +295,20 @@ class PDE:
     def _evaluation(self) -> tuple[np.ndarray, np.ndarray | None]:
         axes = _axes(self.domain, self.n_evaluation)
         x = mesh(axes)
-        inside = None if self.inside is None else is_inside(self.inside, x, self.name)
-        u = None if self.reference is None else self._reference_on(axes)
-        if inside is not None:
-            x, u = x[inside], None if u is None else u[inside]
-        x.flags.writeable = False
+        u = None
+        if self.reference is not None:
+            u = self._reference_on(axes)
+        if self.inside is not None:
+            inside = is_inside(self.inside, x, self.name)
+            x = x[inside]
+            # Outside of the domain the reference may be anything.
+            if u is not None:
+                u = u[inside]
         if u is not None:
             if not np.isfinite(u).all():
                 raise UserError(f"The reference of {self._what} is not finite everywhere.")
             u.flags.writeable = False
+        x.flags.writeable = False
         return x, u
 
     def _reference_on(self, axes: list[np.ndarray]) -> np.ndarray:
@@ -317,13 +318,17 @@ class PDE:
         shape: tuple[int, ...] = tuple(len(axis) for axis in axes)
         try:
             if isinstance(u, list | tuple):
-                u = np.stack([np.broadcast_to(np.asarray(one), shape) for one in u], axis=-1)
+                outputs = [np.broadcast_to(np.asarray(output), shape) for output in u]
+                u = np.stack(outputs, axis=-1)
             u = np.asarray(u, np.float64)
             full = (*shape, self.n_out) if self.n_out > 1 else shape
             return np.broadcast_to(u, full).reshape(-1, self.n_out)
         except ValueError:
             requirement = f"values on the grid, {shape}, per output"
-            got = np.shape(u) if not isinstance(u, list | tuple) else [np.shape(one) for one in u]
+            if isinstance(u, list | tuple):  # which may have no shape as a whole
+                got: Any = [np.shape(output) for output in u]
+            else:
+                got = np.shape(u)
             raise must(f"'reference' of {self._what}", requirement, got) from None
 
     def solution(self, model: Callable[[Any], Any]) -> Callable[[ArrayLike], np.ndarray]:
@@ -384,44 +389,7 @@ class PDE:
         The residual and the conditions still read x and the derivatives along x, by the chain rule.
         The network, `arrays()` and `evaluation()` are in terms of z; `solution` takes x.
         """
-        units = Units.of(self.domain)
-
-        def in_z(f: Callable[..., Any] | None) -> Callable[..., Any] | None:
-            if f is None:
-                return None
-            return lambda *z: f(*(o + s * c for o, s, c in zip(*columns, z, strict=True)))
-
-        columns = (units.offset, units.scale)
-        collocation = self.collocation
-        if not (self._is_grid or isinstance(collocation, Points)):
-            collocation = units.to_network(self._collocation_points)
-        reference = self.reference_name
-        alternatives = {name: in_z(f) for name, f in self.alternatives.items()}
-        return dataclasses.replace(
-            self,
-            name=f"{self.name}-scaled",
-            residual=InUnits(self.residual, units),
-            domain=((-1.0, 1.0),) * self.n_in,
-            conditions=[_condition_in(c, units) for c in self.conditions],
-            first=None,
-            second=None,
-            derivatives=self.reads,
-            collocation=collocation,
-            inside=in_z(self.inside),
-            transform=self.transform and TransformInUnits(self.transform, units),
-            reference=alternatives[reference] if reference else in_z(self.reference),
-            alternatives=alternatives,
-            units=units,
-        )
-
-
-def _condition_in(c: Condition, units: Units) -> Condition:
-    return dataclasses.replace(
-        c,
-        points=units.to_network(c.points),
-        partner=None if c.partner is None else units.to_network(c.partner),
-        operator=c.operator and InUnits(c.operator, units),
-    )
+        return scaled(self)
 
 
 def _axes(domain: Sequence[Interval], counts: Sequence[int]) -> list[np.ndarray]:

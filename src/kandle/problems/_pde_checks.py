@@ -1,20 +1,23 @@
-"""What is wrong with a PDE as it was posed, found before anything is trained."""
+"""What a PDE reads, and what is wrong with it as it was posed, found before anything is trained."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from kandle._errors import UserError, must
 from kandle.problems._coefficient import Coefficient
-from kandle.problems._condition import Condition
+from kandle.problems._condition import Condition, Operator
 from kandle.problems._points import Resample
 
 if TYPE_CHECKING:
     from kandle.problems._pde import PDE
 
+_ROWS = 17  # points of a trace; an operator should not have as many columns
+
 
 def checked_inputs(pde: "PDE") -> tuple[str, ...]:
+    """The names of the inputs as a tuple, or an error."""
     names = tuple(pde.inputs)
     if names and (len(set(names)) != pde.n_in or not all(isinstance(n, str) for n in names)):
         raise must(f"'inputs' of {pde._what}", f"{pde.n_in} distinct names", pde.inputs)
@@ -22,17 +25,21 @@ def checked_inputs(pde: "PDE") -> tuple[str, ...]:
 
 
 def checked_coefficients(pde: "PDE") -> dict[str, Coefficient]:
-    return {
-        name: given if isinstance(given, Coefficient) else Coefficient(given)
-        for name, given in pde.coefficients.items()
-    }
+    """The coefficients by name, of which a number is the initial value."""
+    coefficients = {}
+    for name, coefficient in pde.coefficients.items():
+        if not isinstance(coefficient, Coefficient):
+            coefficient = Coefficient(coefficient)
+        coefficients[name] = coefficient
+    return coefficients
 
 
 def checked_counts(pde: "PDE", name: str, default: int) -> tuple[int, ...]:
-    given: Any = getattr(pde, name)
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise must(f"'{name}' of {pde._what}", "a sequence of integers", given)
-    counts = tuple(given) or (default,) * pde.n_in
+    """Numbers of points, one per input, or an error; `default` for each if there are none."""
+    counts: Any = getattr(pde, name)
+    if isinstance(counts, str) or not isinstance(counts, Iterable):
+        raise must(f"'{name}' of {pde._what}", "a sequence of integers", counts)
+    counts = tuple(counts) or (default,) * pde.n_in
     if len(counts) != pde.n_in or min(counts) < 2:
         raise must(f"'{name}' of {pde._what}", "at least two points for each input", counts)
     return counts
@@ -54,14 +61,14 @@ def check_sampling(pde: "PDE") -> None:
 
 def checked_kinds(pde: "PDE") -> tuple[Condition, ...]:
     """The conditions as a tuple, or an error if something in it is no condition."""
-    given: Any = pde.conditions
-    if not isinstance(given, Iterable) or isinstance(given, str):
+    conditions: Any = pde.conditions
+    if not isinstance(conditions, Iterable) or isinstance(conditions, str):
         requirement = "a sequence of Conditions, such as those that side() returns"
-        raise must(f"'conditions' of {pde._what}", requirement, type(given).__name__)
-    conditions = tuple(given)
-    for one in conditions:
-        if not isinstance(one, Condition):
-            raise must(f"Each of the 'conditions' of {pde._what}", "a Condition", one)
+        raise must(f"'conditions' of {pde._what}", requirement, type(conditions).__name__)
+    conditions = tuple(conditions)
+    for condition in conditions:
+        if not isinstance(condition, Condition):
+            raise must(f"Each of the 'conditions' of {pde._what}", "a Condition", condition)
     return conditions
 
 
@@ -110,32 +117,110 @@ def check_transform(pde: "PDE") -> None:
 def checked_reads(pde: "PDE"):
     """(first, second, all multi-indices) as declared, or as the residual reads them."""
     if pde.first is None and pde.second is None and pde.derivatives is None:
-        reads = pde._traced(pde.residual, f"The residual of {pde._what}").reads
+        reads = traced(pde, pde.residual, f"The residual of {pde._what}").reads
     else:
-        for axes in ("first", "second"):
-            given = () if getattr(pde, axes) is None else getattr(pde, axes)
-            if isinstance(given, str) or not isinstance(given, Iterable):
-                raise must(f"'{axes}' of {pde._what}", "a sequence of integers", given)
-        first, second = tuple(pde.first or ()), tuple(pde.second or ())
-        for axes, given in (("first", first), ("second", second)):
-            if not set(given) <= set(range(pde.n_in)) or len(set(given)) < len(given):
-                requirement = f"distinct inputs, 0 to {pde.n_in - 1}"
-                raise must(f"'{axes}' of {pde._what}", requirement, given)
+        first, second = _checked_axes(pde, "first"), _checked_axes(pde, "second")
         if pde.derivatives is None and not set(second) <= set(first):
             # A second derivative is carried along with the first one, never alone.
             raise must(f"'second' of {pde._what}", f"among 'first', {first}", second)
         reads = (*((i,) for i in first), *((i, i) for i in second))
-        reads += tuple(multi_index(pde, given) for given in pde.derivatives or ())
+        reads += tuple(_multi_index(pde, derivative) for derivative in pde.derivatives or ())
         reads = tuple(dict.fromkeys(reads))
     first = tuple(index[0] for index in reads if len(index) == 1)
-    second = tuple(i[0] for i in reads if len(i) == 2 and i[0] == i[1])
+    second = tuple(index[0] for index in reads if len(index) == 2 and index[0] == index[1])
     return first, second, reads
 
 
-def multi_index(pde: "PDE", given: Any) -> tuple[int, ...]:
-    inputs = given if isinstance(given, tuple) else (given,)
-    known = {name: i for i, name in enumerate(pde.inputs)} | {i: i for i in range(pde.n_in)}
-    if not inputs or not all(one in known for one in inputs):
-        names = ", ".join(map(str, known))
-        raise must(f"'derivatives' of {pde._what}", f"tuples of inputs ({names})", given)
-    return tuple(sorted(known[one] for one in inputs))
+def _checked_axes(pde: "PDE", name: str) -> tuple[int, ...]:
+    """The inputs that `first` or `second` lists, none if it is None, or an error."""
+    axes = getattr(pde, name)
+    if axes is None:
+        axes = ()
+    if isinstance(axes, str) or not isinstance(axes, Iterable):
+        raise must(f"'{name}' of {pde._what}", "a sequence of integers", axes)
+    axes = tuple(axes)
+    if not set(axes) <= set(range(pde.n_in)) or len(set(axes)) < len(axes):
+        requirement = f"distinct inputs, 0 to {pde.n_in - 1}"
+        raise must(f"'{name}' of {pde._what}", requirement, axes)
+    return axes
+
+
+def _multi_index(pde: "PDE", derivative: Any) -> tuple[int, ...]:
+    """A derivative such as ("x", 0) or "x" as the ascending indices of its inputs, or an error."""
+    inputs = derivative if isinstance(derivative, tuple) else (derivative,)
+    indices = {name: i for i, name in enumerate(pde.inputs)} | {i: i for i in range(pde.n_in)}
+    if not inputs or not all(name in indices for name in inputs):
+        names = ", ".join(map(str, indices))
+        raise must(f"'derivatives' of {pde._what}", f"tuples of inputs ({names})", derivative)
+    return tuple(sorted(indices[name] for name in inputs))
+
+
+# --- operators, traced once -----------------------------------------------------------------------
+
+
+class Traced(NamedTuple):
+    """What an operator reads and returns.
+
+    - `reads`: multi-indices of the derivatives, in ascending order;
+    - `columns`: q of its values (N, q); 1 of values (N,).
+    """
+
+    reads: tuple[tuple[int, ...], ...]
+    columns: int
+
+
+def traced(pde: "PDE", operator: Operator, what: str) -> Traced:
+    """What an operator of a PDE reads and returns, found by calling it with abstract points.
+
+    `what` names the operator in errors.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    from kandle.nn import RecordingDerivatives
+
+    read: set[tuple[int, ...]] = set()
+
+    def record(x, value, numbers):
+        d = RecordingDerivatives(value, pde.n_in, pde.inputs, numbers)
+        d.read = read
+        return operator(x, d)
+
+    x = jax.ShapeDtypeStruct((_ROWS, pde.n_in), jnp.float32)
+    u = jax.ShapeDtypeStruct((_ROWS, pde.n_out), jnp.float32)
+    numbers = {name: jax.ShapeDtypeStruct((), jnp.float32) for name in pde.coefficients}
+    try:
+        values = jax.eval_shape(record, x, u, numbers)
+    except UserError as error:
+        raise UserError(f"{what}: {error}") from None
+    except jax.errors.TracerArrayConversionError:
+        raise UserError(
+            f"{what} must use jax.numpy, not numpy, on points and derivatives."
+        ) from None
+    except KeyError as error:
+        names = ", ".join(pde.coefficients) or "none"
+        raise UserError(f"{what} reads {error}, which is missing; coefficients: {names}.") from None
+    except Exception as error:
+        lines = str(error).strip().splitlines() or ["no message"]
+        reason = f"{type(error).__name__}: {lines[0]}"
+        raise UserError(f"{what} cannot be evaluated: {reason}") from error
+    reads = sorted(read, key=lambda index: (len(index), index))
+    return Traced(tuple(reads), _columns(values, what))
+
+
+def _columns(values: Any, what: str) -> int:
+    """q of an operator's values (_ROWS,) or (_ROWS, q), or an error."""
+    shape = getattr(values, "shape", None)
+    if shape == (_ROWS,):
+        return 1
+    if shape is None or len(shape) != 2 or shape[0] != _ROWS or shape[1] in (0, _ROWS):
+        got = "no array"
+        if shape is not None:
+            sizes = ["N" if size == _ROWS else str(size) for size in shape]
+            got = f"an array of ({', '.join(sizes)})"
+        requirement = (
+            "one number per point, (N,), or q of them, (N, q) (u and its derivatives are "
+            "(N, n_out): take [..., 0], or those of d.outputs)"
+        )
+        raise must(what, requirement, got)
+    return shape[1]

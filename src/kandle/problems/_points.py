@@ -101,13 +101,13 @@ class Resample:
 
     def __post_init__(self):
         for name, least in (("every", 1), ("candidates", 2)):
-            given = getattr(self, name)
-            if not isinstance(given, numbers.Integral) or given < least:
-                raise must(f"'{name}' of Resample", f"an integer of at least {least}", given)
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Integral) or value < least:
+                raise must(f"'{name}' of Resample", f"an integer of at least {least}", value)
         for name in ("k", "c"):
-            given = getattr(self, name)
-            if not isinstance(given, int | float) or not 0 <= given < np.inf:
-                raise must(f"'{name}' of Resample", "a number of at least 0", given)
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not 0 <= value < np.inf:
+                raise must(f"'{name}' of Resample", "a number of at least 0", value)
 
     def choose(self, name: str, residual: np.ndarray, n: int) -> np.ndarray:
         """The indices of `n` candidates, from their residuals (M,); `name` keys the draw."""

@@ -52,35 +52,39 @@ def warn_if_underdetermined(pde: "PDE") -> None:
         sides = [Side(axis, float(low[axis])), Side(axis, float(high[axis]))]
         on = {side: [c for c in pde.conditions if _covers(c, side, low, high)] for side in sides}
         fixed = {side: _fixed_by_transform(pde, side, order) for side in sides}
-        found = _count(pde, on, fixed)
-        if found >= order:
+        count = _count(pde, on, fixed)
+        if count >= order:
             continue
         empty = [side for side in sides if not on[side] and not fixed[side]]
         # Conditions in time belong to the start.
         needed = sides[:1] if is_time else empty or sides
         degenerate = [side for side in needed if _is_degenerate(pde, side, order)]
-        if found + len(degenerate) < order:
-            given = [repr(c.name) for side in sides for c in on[side]]
-            given += ["the transform"] if any(fixed.values()) else []
+        if count + len(degenerate) < order:
+            names = [repr(c.name) for side in sides for c in on[side]]
+            if any(fixed.values()):
+                names.append("the transform")
             missing = [side for side in empty if side in needed and side not in degenerate]
-            _warn(pde, axis, order, found, list(dict.fromkeys(given)), missing)
+            _warn(pde, axis, order, count, list(dict.fromkeys(names)), missing)
 
 
 def _warn(
-    pde: "PDE", axis: int, order: int, found: int, given: Sequence[str], missing: Sequence[Side]
+    pde: "PDE", axis: int, order: int, count: int, names: Sequence[str], missing: Sequence[Side]
 ) -> None:
-    offset, scale = (0.0, 1.0)
+    """Warn of `count` conditions, those of these `names`, and of sides that have none."""
+    offset, scale = 0.0, 1.0
     if pde.units is not None:
         offset, scale = pde.units.offset[axis], pde.units.scale[axis]
-    name = pde.inputs[axis] if pde.inputs else f"input {axis}"
-    quoted = repr(name) if pde.inputs else name
-    number = f"{found or 'no'} condition{'' if found == 1 else 's'}"
-    names = f" ({', '.join(given)})" if given else ""
+    name = quoted = f"input {axis}"
+    if pde.inputs:
+        name = pde.inputs[axis]
+        quoted = repr(name)
+    conditions = "1 condition" if count == 1 else f"{count or 'no'} conditions"
+    listed = f" ({', '.join(names)})" if names else ""
     ends = " or ".join(f"{name} = {offset + scale * side.at:g}" for side in missing)
-    none = f", and none at {ends}" if ends and found else ""
+    none = f", and none at {ends}" if ends and count else ""
     warnings.warn(
-        f"{pde._what} is of order {order} in {quoted}, but has {number} at the ends of {quoted}"
-        f"{names}{none}: its solution is not unique.",
+        f"{pde._what} is of order {order} in {quoted}, but has {conditions} at the ends of "
+        f"{quoted}{listed}{none}: its solution is not unique.",
         stacklevel=5,
     )
 
@@ -123,7 +127,7 @@ def _covers(c: Condition, side: Side, low: np.ndarray, high: np.ndarray) -> bool
 
 def _count(pde: "PDE", on: Mapping[Side, Sequence[Condition]], fixed: Mapping[Side, int]) -> int:
     """How many values and derivatives along an input are given on its two sides."""
-    found = 0
+    count = 0
     paired: set[str] = set()  # a periodic condition is on both sides, and counts once
     for side, conditions in on.items():
         values, derivatives = min(fixed[side], 1), max(fixed[side] - 1, 0)
@@ -137,8 +141,8 @@ def _count(pde: "PDE", on: Mapping[Side, Sequence[Condition]], fixed: Mapping[Si
                 derivatives += math.ceil(columns / pde.n_out)
             else:
                 values = 1
-        found += values + derivatives
-    return found
+        count += values + derivatives
+    return count
 
 
 # --- what the formulas say ----------------------------------------------------------------------
