@@ -22,7 +22,6 @@ _PUBLIC = {
 }
 _MODULES = (
     "bases",
-    "splines",
     "kernels",
     "init",
     "nn",
