@@ -33,7 +33,6 @@ _MODULES = (
     "analysis",
     "report",
     "paper",
-    "reproduce",
     "tabular",
     "tune",
     "drawing",

@@ -1,8 +1,6 @@
 """The published points and weights, and the published losses that a training on them reaches."""
 
 import dataclasses
-import importlib
-import sys
 
 import equinox as eqx
 import jax
@@ -178,10 +176,6 @@ def test_the_argument_draws_still_works_and_warns():
 def test_the_old_names_still_work_and_warn():
     with pytest.warns(DeprecationWarning, match=r"kandle\.paper\.published"):
         assert problems.published is paper.published
-    sys.modules.pop("kandle.reproduce", None)
-    with pytest.warns(DeprecationWarning, match=r"use kandle\.paper"):
-        old = importlib.import_module("kandle.reproduce")
-    assert old.TARGETS is paper.TARGETS
 
 
 def test_any_sampler_can_be_injected():
