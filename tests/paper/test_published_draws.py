@@ -173,11 +173,6 @@ def test_the_argument_draws_still_works_and_warns():
     assert found.loss == wanted.loss
 
 
-def test_the_old_names_still_work_and_warn():
-    with pytest.warns(DeprecationWarning, match=r"kandle\.paper\.published"):
-        assert problems.published is paper.published
-
-
 def test_any_sampler_can_be_injected():
     """All weights 1 in units of their standard deviation: σ_r and σ_b themselves."""
 
