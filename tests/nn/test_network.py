@@ -260,7 +260,6 @@ def test_weights_are_differentiated_through_the_statistics(way):
         ({"residual": "silo"}, "Did you mean 'silu'"),
         ({"residual": 3}, "'residual' must be"),
         ({"bias": 1}, "'bias' of KAN must be"),
-        ({"draws": "same"}, "Unknown draws of KAN 'same'. Known: independent, published"),
         ({"sampler": "same"}, "'sampler' of KAN must be a kandle.init.Sampler"),
         ({"init": "glorott"}, "Did you mean 'glorot'"),
         ({"backend": "cuda"}, "Unknown backend 'cuda'"),
