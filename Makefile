@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: demo test check docs results sanitize clean
+.PHONY: demo test check docs results bench sanitize clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make sanitize   the kernels' tests under AddressSanitizer"
 	@echo "make docs    build the documentation"
 	@echo "make results add the finished runs of a store to results/ and rewrite docs/results.md (STORE=, COMMIT=, COMMAND=)"
+	@echo "make bench   install other libraries and time training beside them (BENCH= options of benchmarks/peers.py)"
 	@echo "make clean   remove what the others made"
 
 $(BIN)/python:
@@ -32,6 +33,10 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml $(NATIVE)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	$(BIN)/python -m compileall -q src/kandle
 	@touch $@ $(VENV)/.demo
+
+$(VENV)/.bench: $(BIN)/python pyproject.toml $(NATIVE)
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	@touch $@
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m kandle.paper._demo --out kandle-out
@@ -65,6 +70,12 @@ docs: $(VENV)/.dev
 results: $(VENV)/.demo
 	$(BIN)/python -m kandle.paper._results results $(STORE) --out results --commit $(COMMIT) --command "$(COMMAND)"
 	$(BIN)/python -m kandle.paper._page docs/results.md
+
+# Compare times only on an otherwise idle machine: make bench BENCH='--peers jaxkan --cases functions-small'
+BENCH ?= --peers --memory
+
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/peers.py $(BENCH)
 
 clean:
 	rm -rf $(VENV) build dist docs/_build kandle-out .pytest_cache .ruff_cache
