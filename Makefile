@@ -39,7 +39,7 @@ $(VENV)/.bench: $(BIN)/python pyproject.toml $(NATIVE)
 	@touch $@
 
 demo: $(VENV)/.demo
-	$(BIN)/python -m kandle.paper._demo --out kandle-out
+	$(BIN)/python tools/demo.py --out kandle-out
 
 # One thread per process, in XLA, BLAS and PyTorch: the tests themselves run side by side, and idle threads spin.
 test: $(VENV)/.dev
@@ -68,8 +68,8 @@ docs: $(VENV)/.dev
 
 # Adds the finished runs of stores to results/: make results STORE='DIR ...' COMMIT=HASH COMMAND='...'
 results: $(VENV)/.demo
-	$(BIN)/python -m kandle.paper._results results $(STORE) --out results --commit $(COMMIT) --command "$(COMMAND)"
-	$(BIN)/python -m kandle.paper._page docs/results.md
+	$(BIN)/python tools/pack_results.py results $(STORE) --out results --commit $(COMMIT) --command "$(COMMAND)"
+	$(BIN)/python tools/results_page.py docs/results.md
 
 # Compare times only on an otherwise idle machine: make bench BENCH='--peers jaxkan --cases functions-small'
 BENCH ?= --peers --memory
