@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kandle._errors import UserError
+from kandle import UserError
 from speed._cases import MEMORY, WIDE
 
 _STEPS = 3

@@ -19,6 +19,8 @@ _PUBLIC = {
     "KANRegressor": "kandle.tabular",
     "KANClassifier": "kandle.tabular",
     "plot": "kandle.drawing",
+    "UserError": "kandle._errors",
+    "MissingExtra": "kandle._errors",
 }
 _MODULES = (
     "bases",
@@ -45,6 +47,7 @@ __all__ = [*_PUBLIC, *_MODULES, "__version__"]  # pyright: ignore[reportUnsuppor
 
 if TYPE_CHECKING:
     from kandle import bases, init, kernels, nn, problems, train  # noqa: F401
+    from kandle._errors import MissingExtra, UserError  # noqa: F401
     from kandle.nn import KAN, KANLayer, load, save  # noqa: F401
 
 

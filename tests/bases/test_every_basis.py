@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from kandle import KAN, bases, init, kernels, load, ntk, save
-from kandle._errors import UserError
+from kandle import KAN, UserError, bases, init, kernels, load, ntk, save
 from kandle.bases import Normal, Uniform, evaluate
 
 BASES = [

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kandle._errors import MissingExtra, UserError
+from kandle import MissingExtra, UserError
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import speed

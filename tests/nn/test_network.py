@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kandle import KAN, init, kernels
+from kandle import KAN, UserError, init, kernels
 from kandle._compat import enable_x64
-from kandle._errors import UserError
 from kandle.bases import BSpline, evaluate
 from kandle.nn import KANLayer
 

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kandle import KAN, init, paper, problems
-from kandle._errors import UserError
+from kandle import KAN, UserError, init, paper, problems
 from kandle.paper import PublishedSampler
 from kandle.train import Architecture, train
 

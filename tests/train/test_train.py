@@ -9,8 +9,7 @@ import numpy as np
 import optax
 import pytest
 
-from kandle import KAN, init, problems
-from kandle._errors import UserError
+from kandle import KAN, UserError, init, problems
 from kandle.train import (
     Architecture,
     Member,
