@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: demo test check docs results sanitize clean
+.PHONY: demo test check docs results bench sanitize clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make sanitize   the kernels' tests under AddressSanitizer"
 	@echo "make docs    build the documentation"
 	@echo "make results add the finished runs of a store to results/ and rewrite docs/results.md (STORE=, COMMIT=, COMMAND=)"
+	@echo "make bench   install other libraries and time training beside them (BENCH= options of benchmarks/peers.py)"
 	@echo "make clean   remove what the others made"
 
 $(BIN)/python:
@@ -33,8 +34,12 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml $(NATIVE)
 	$(BIN)/python -m compileall -q src/kandle
 	@touch $@ $(VENV)/.demo
 
+$(VENV)/.bench: $(BIN)/python pyproject.toml $(NATIVE)
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	@touch $@
+
 demo: $(VENV)/.demo
-	$(BIN)/python -m kandle.paper._demo --out kandle-out
+	$(BIN)/python tools/demo.py --out kandle-out
 
 # One thread per process, in XLA, BLAS and PyTorch: the tests themselves run side by side, and idle threads spin.
 test: $(VENV)/.dev
@@ -63,8 +68,14 @@ docs: $(VENV)/.dev
 
 # Adds the finished runs of stores to results/: make results STORE='DIR ...' COMMIT=HASH COMMAND='...'
 results: $(VENV)/.demo
-	$(BIN)/python -m kandle.paper._results results $(STORE) --out results --commit $(COMMIT) --command "$(COMMAND)"
-	$(BIN)/python -m kandle.paper._page docs/results.md
+	$(BIN)/python tools/pack_results.py results $(STORE) --out results --commit $(COMMIT) --command "$(COMMAND)"
+	$(BIN)/python tools/results_page.py docs/results.md
+
+# Compare times only on an otherwise idle machine: make bench BENCH='--peers jaxkan --cases functions-small'
+BENCH ?= --peers --memory
+
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/peers.py $(BENCH)
 
 clean:
 	rm -rf $(VENV) build dist docs/_build kandle-out .pytest_cache .ruff_cache

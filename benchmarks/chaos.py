@@ -26,7 +26,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from kandle._errors import UserError
+from kandle import UserError
 from kandle.store import Store, repair, verify
 
 STUDY = """

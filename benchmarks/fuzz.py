@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kandle._errors import MissingExtra, UserError
+from kandle import MissingExtra, UserError
 
 TOKENS = [
     *(b"0", b"-1", b"1e400", b"NaN", b"-inf", b"9" * 5000, b"18446744073709551616", b"1.5"),

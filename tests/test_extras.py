@@ -1,9 +1,12 @@
 """The core works with its own dependencies alone, and the rest says which extra it needs."""
 
+import pickle
 import subprocess
 import sys
 
 import pytest
+
+import kandle
 
 OPTIONAL = (
     *("pandas", "pyarrow", "matplotlib", "rich", "plotly", "sklearn"),
@@ -127,3 +130,15 @@ def test_nothing_optional_is_imported_with_kandle():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_the_errors_are_public_and_survive_a_pickle():
+    """Processes of a pool send what they raise to each other."""
+    assert issubclass(kandle.UserError, ValueError)
+    assert issubclass(kandle.MissingExtra, ImportError)
+    for error in (kandle.UserError("wrong"), kandle.MissingExtra("A plot", "plot", "matplotlib")):
+        copied = pickle.loads(pickle.dumps(error))
+        assert type(copied) is type(error)
+        assert str(copied) == str(error)
+        assert f"kandle.{type(error).__name__}" == f"{copied.__module__}.{type(copied).__name__}"
+    assert str(error).endswith("Install it with: pip install 'kandle[plot]'")

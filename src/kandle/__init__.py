@@ -19,10 +19,11 @@ _PUBLIC = {
     "KANRegressor": "kandle.tabular",
     "KANClassifier": "kandle.tabular",
     "plot": "kandle.drawing",
+    "UserError": "kandle._errors",
+    "MissingExtra": "kandle._errors",
 }
 _MODULES = (
     "bases",
-    "splines",
     "kernels",
     "init",
     "nn",
@@ -34,7 +35,6 @@ _MODULES = (
     "analysis",
     "report",
     "paper",
-    "reproduce",
     "tabular",
     "tune",
     "drawing",
@@ -47,6 +47,7 @@ __all__ = [*_PUBLIC, *_MODULES, "__version__"]  # pyright: ignore[reportUnsuppor
 
 if TYPE_CHECKING:
     from kandle import bases, init, kernels, nn, problems, train  # noqa: F401
+    from kandle._errors import MissingExtra, UserError  # noqa: F401
     from kandle.nn import KAN, KANLayer, load, save  # noqa: F401
 
 

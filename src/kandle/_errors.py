@@ -6,17 +6,25 @@ from collections.abc import Iterable, Iterator
 
 
 class UserError(ValueError):
-    """A mistake in what the caller gave; the command line prints it as one line, no traceback."""
+    """A mistake in what the caller gave; the command line prints it as one line, no traceback.
+
+    Its message names the argument, what it must be, what it was, and what to do.
+    """
+
+    __module__ = "kandle"  # where it is public: tracebacks and pickles name that
 
 
 class MissingExtra(ImportError):
     """An optional package is needed and not installed; the message holds the install command."""
+
+    __module__ = "kandle"
 
     def __init__(self, what: str, extra: str, package: str = "an optional package"):
         command = f"pip install 'kandle[{extra}]'"
         super().__init__(
             f"{what} needs {package}, which is not installed. Install it with: {command}"
         )
+        self.args = what, extra, package  # what a pickle passes to __init__
 
 
 @contextlib.contextmanager

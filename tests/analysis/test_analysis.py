@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from kandle import analysis, store
-from kandle._errors import UserError
+from kandle import UserError, analysis, store
 
 
 def row(scheme, seed, loss, l2=None, **other):

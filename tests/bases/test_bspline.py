@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kandle._errors import UserError
+from kandle import UserError
 from kandle.bases import BSpline, Knots, evaluate
 
 

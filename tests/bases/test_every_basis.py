@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from kandle import KAN, bases, init, kernels, load, ntk, save
-from kandle._errors import UserError
+from kandle import KAN, UserError, bases, init, kernels, load, ntk, save
 from kandle.bases import Normal, Uniform, evaluate
 
 BASES = [
@@ -315,21 +314,5 @@ assert abs(init.Glorot(gain=1.0).scales(n_in=8, n_out=8, grid=5, degree=3)[0] - 
 for name in init.SCHEMES:
     init.get(name).scales(n_in=8, n_out=8, basis=kandle.bases.Knots([-1, 0, 1]), residual="tanh")
 assert not any(name.split(".")[0] in ("jax", "jaxlib") for name, m in sys.modules.items() if m)
-"""
-    subprocess.run([sys.executable, "-c", program], check=True)
-
-
-def test_the_old_name_still_works():
-    program = """
-import warnings
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    from kandle.splines import SplineBasis, basis_moments, cox_de_boor, evaluate, locate, Uniform
-assert [w.category for w in caught] == [DeprecationWarning], caught
-assert "kandle.bases" in str(caught[0].message)
-basis = SplineBasis(grid=5)
-assert abs(evaluate(0.3, basis) - cox_de_boor(0.3, basis.knots, 3)).max() < 1e-6
-assert (basis_moments(basis.knots, 3, Uniform()) == basis.moments(Uniform())).all()
-assert float(locate(0.3, basis)[0]) == 3.0
 """
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -9,8 +9,7 @@ from numpy.polynomial import Chebyshev as NumpyChebyshev
 from numpy.polynomial import Legendre as NumpyLegendre
 from scipy.special import erf, eval_hermitenorm
 
-from kandle import bases
-from kandle._errors import UserError
+from kandle import UserError, bases
 from kandle.bases import Uniform, evaluate
 
 X = np.random.default_rng(0).uniform(-0.99, 0.99, 40)

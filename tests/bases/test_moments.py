@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.interpolate import BSpline as ScipySpline
 from scipy.stats import norm
 
-from kandle._errors import UserError
+from kandle import UserError
 from kandle.bases import (
     BSpline,
     Knots,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import BSpline as ScipySpline
 
-from kandle._errors import UserError
+from kandle import UserError
 from kandle.bases import BSpline, Chebyshev, Knots, transfer
 
 PAIRS = {

@@ -1,24 +1,27 @@
-"""The benchmark command: its rows, its counts, and that peers train the same networks."""
+"""`benchmarks/peers.py`: its rows, its counts, and that peers train the same networks."""
 
 import json
 import sys
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kandle import bench
-from kandle._errors import MissingExtra, UserError
-from kandle.bench import _arithmetic
-from kandle.bench._cases import CASES, Case
-from kandle.bench._clock import medians
-from kandle.bench._kandle import KandleRunner, kandle_runner
-from kandle.bench._peak import peak
-from kandle.bench._runner import Runner
-from kandle.cli import main
+from kandle import MissingExtra, UserError
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import speed
+from peers import main
+from speed import _arithmetic
+from speed._cases import CASES, Case
+from speed._kandle import KandleRunner, kandle_runner
+from speed._measure import medians
+from speed._memory import peak
+from speed._runner import Runner
 
 TINY = Case("tiny", "f3", 2, 1, 4)
 TINY_PDE = Case("tiny-pde", "allen-cahn", 2, 1, 4)
@@ -30,7 +33,7 @@ def peer_runner(name: str, case: Case) -> Runner:
         # What other libraries warn of on import is not ours.
         warnings.simplefilter("ignore")
         try:
-            return bench.PEERS[name].load()(case)
+            return speed.PEERS[name].load()(case)
         except MissingExtra as error:
             pytest.skip(str(error))
 
@@ -51,7 +54,7 @@ class Sleeper(Runner):
 
 
 def test_json_is_exactly_a_list_of_rows(capsys):
-    assert main(["bench", "--cases", "functions-small", "--rounds", "1", "--json"]) == 0
+    assert main(["--cases", "functions-small", "--rounds", "1", "--json"]) == 0
     out = capsys.readouterr().out
     [row] = json.loads(out)
     assert set(row) == KEYS
@@ -64,12 +67,12 @@ def test_json_is_exactly_a_list_of_rows(capsys):
 
 
 def test_ratio_is_the_peers_time_over_ours_a_network(monkeypatch):
-    monkeypatch.setattr("kandle.bench._bench.kandle_runner", lambda case: None)
-    monkeypatch.setattr("kandle.bench._bench._kernels.shares", lambda case, rate: {})
+    monkeypatch.setattr("speed._measure.kandle_runner", lambda case: None)
+    monkeypatch.setattr("speed._measure._kernels.shares", lambda case, rate: {})
     peers = {"pykan": lambda case: None}
     cases = [CASES["functions-small"], CASES["functions-small-batch16"], CASES["pde-small"]]
-    monkeypatch.setattr("kandle.bench._bench.medians", lambda r, rounds: [8.0, 40.0][: len(r)])
-    rows = list(bench.measure(cases, peers, 1, 1e9))
+    monkeypatch.setattr("speed._measure.medians", lambda r, rounds: [8.0, 40.0][: len(r)])
+    rows = list(speed.measure(cases, peers, 1, 1e9))
     assert [(r.peer, r.kandle_ms, r.peer_ms, r.ratio) for r in rows] == [
         ("pykan", 8.0, 40.0, 5.0),
         ("pykan", 0.5, 40.0, 80.0),
@@ -87,8 +90,8 @@ def test_a_missing_peer_is_a_note_with_the_command_to_install_it(monkeypatch, ca
     def no_module(name: str):
         raise ImportError(f"No module named {name}", name="jaxkan")
 
-    monkeypatch.setattr("kandle.bench._peers.importlib.import_module", no_module)
-    found, [note] = bench.find(("jaxkan",))
+    monkeypatch.setattr("speed._peers.importlib.import_module", no_module)
+    found, [note] = speed.find(("jaxkan",))
     assert found == {}
     assert "pip install 'kandle[bench]'" in note
     assert "\n" not in note
@@ -98,9 +101,9 @@ def test_an_error_in_our_own_adapter_is_not_taken_for_a_missing_peer(monkeypatch
     def broken(name: str):
         raise ImportError("cannot import name 'x'", name="kandle.train")
 
-    monkeypatch.setattr("kandle.bench._peers.importlib.import_module", broken)
+    monkeypatch.setattr("speed._peers.importlib.import_module", broken)
     with pytest.raises(ImportError, match="cannot import name"):
-        bench.find(("jaxkan",))
+        speed.find(("jaxkan",))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +114,8 @@ def test_an_error_in_our_own_adapter_is_not_taken_for_a_missing_peer(monkeypatch
     ],
 )
 def test_unknown_names_are_told_with_the_nearest(options, named, capsys):
-    assert main(["bench", *options]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        main(options)
     error = capsys.readouterr().err
     assert f"Did you mean {named!r}?" in error
     assert len(error.splitlines()) == 1
@@ -181,13 +185,13 @@ def test_peers_train_and_predict_random_tables(name):
 
 
 def test_a_peer_of_no_package_index_needs_its_folder(tmp_path):
-    found, [note] = bench.find(("efficient-kan",))
+    found, [note] = speed.find(("efficient-kan",))
     assert found == {}
     assert "--peer-path efficient-kan=DIR" in note
     with pytest.raises(UserError, match="efficient_kan/"):
-        bench.find((), {"efficient-kan": str(tmp_path)})
+        speed.find((), {"efficient-kan": str(tmp_path)})
     with pytest.raises(UserError, match="efficient-kan"):
-        bench.find((), {"efficient-kna": str(tmp_path)})
+        speed.find((), {"efficient-kna": str(tmp_path)})
 
 
 def test_a_peer_is_found_in_its_folder(tmp_path, monkeypatch):
@@ -199,7 +203,7 @@ def test_a_peer_is_found_in_its_folder(tmp_path, monkeypatch):
         "    return torch.nn.Linear(widths[0], widths[-1])\n"
     )
     monkeypatch.setattr(sys, "path", sys.path[:])
-    found, notes = bench.find(("efficient-kan",), {"efficient-kan": str(tmp_path)})
+    found, notes = speed.find(("efficient-kan",), {"efficient-kan": str(tmp_path)})
     assert notes == []
     runner = found["efficient-kan"](TINY_TABLE)
     sys.modules.pop("efficient_kan")

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kandle import KAN, bases, export
-from kandle._errors import UserError
+from kandle import KAN, UserError, bases, export
 from kandle.nn import RESIDUALS
 
 KNOTS = bases.Knots([-1.0, -0.3, 0.1, 0.15, 1.0], degree=3)

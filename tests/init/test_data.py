@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from kandle import KAN, bases, init
-from kandle._errors import UserError
+from kandle import KAN, UserError, bases, init
 from kandle.init import DataDependent, Glorot
 from kandle.train import Architecture, train
 

@@ -7,8 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from kandle import KAN, init
-from kandle._errors import UserError
+from kandle import KAN, UserError, init
 from kandle.train import Architecture, train
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from kandle import KAN, init
-from kandle._errors import UserError
+from kandle import KAN, UserError, init
 from kandle.bases import BSpline, moments
 from kandle.init import Glorot, Normal, Quiet, Uniform
 

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kandle import init
-from kandle._errors import UserError
+from kandle import UserError, init
 from kandle.bases import BSpline
 from kandle.init import Baseline, Glorot, LeCun, Normal, PowerLaw, Quiet, Uniform
 

@@ -7,8 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from kandle import KAN, KANRegressor, init
-from kandle._errors import UserError
+from kandle import KAN, KANRegressor, UserError, init
 from kandle.bases import BSpline
 
 RNG = np.random.default_rng(0)

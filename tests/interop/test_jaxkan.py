@@ -12,8 +12,7 @@ from jaxkan.layers import BaseLayer, SplineLayer
 from jaxkan.models.KAN import KAN as JaxKAN
 
 import kandle
-from kandle import init
-from kandle._errors import UserError
+from kandle import UserError, init
 
 X = np.random.default_rng(0).uniform(-1.4, 1.4, (100, 2)).astype(np.float32)
 

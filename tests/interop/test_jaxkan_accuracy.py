@@ -12,7 +12,7 @@ from flax import nnx
 from jaxkan.models.KAN import KAN as JaxKAN
 
 import kandle
-from kandle._errors import UserError
+from kandle import UserError
 
 X = np.random.default_rng(0).uniform(-1, 1, (400, 2))
 LARGE, SMALL = (2, 32, 32, 32, 1), (2, 8, 1)

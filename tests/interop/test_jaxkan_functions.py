@@ -11,8 +11,7 @@ from flax import nnx
 from jaxkan.models.KAN import KAN as JaxKAN
 
 import kandle.jaxkan
-from kandle import KAN, bases
-from kandle._errors import UserError
+from kandle import KAN, UserError, bases
 
 X = np.random.default_rng(0).uniform(-1.5, 1.5, (40, 2))
 MODELS = {

@@ -8,8 +8,7 @@ torch = pytest.importorskip("torch")
 kan = pytest.importorskip("kan", exc_type=ImportError)
 
 import kandle
-from kandle import init
-from kandle._errors import UserError
+from kandle import UserError, init
 
 
 def model(width=(2, 5, 1), **options):

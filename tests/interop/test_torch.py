@@ -12,8 +12,7 @@ torch = pytest.importorskip("torch")
 from torch_layers import KANLinear, Own
 
 import kandle
-from kandle import init
-from kandle._errors import UserError
+from kandle import UserError, init
 from kandle.bases import BSpline, Uniform
 
 SCHEMES = [init.Baseline(), init.LeCun(), init.Glorot(), init.PowerLaw(0.25, 1.75)]

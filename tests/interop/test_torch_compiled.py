@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from torch_layers import KANLinear
 
 import kandle
-from kandle._errors import UserError
+from kandle import UserError
 
 # `torch.jit` is deprecated, and still what models are shipped with.
 pytestmark = [

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import BSpline as ScipySpline
 
-from kandle import kernels
-from kandle._errors import UserError
+from kandle import UserError, kernels
 from kandle.bases import BSpline
 
 N, N_IN, N_OUT = 7, 3, 4

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import kandle
-from kandle import bases, kernels
-from kandle._errors import UserError
+from kandle import UserError, bases, kernels
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 4), (2, 0, 5)])

@@ -13,8 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kandle import KAN, bases, kernels
-from kandle._errors import UserError
+from kandle import KAN, UserError, bases, kernels
 from kandle.kernels import Route, route
 from kandle.nn import KANLayer
 from kandle.train import Fit

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kandle import KAN
-from kandle._errors import UserError
+from kandle import KAN, UserError
 from kandle.nn import Derivatives, field_derivatives
 
 SECOND = [(0,), (1, 1), (0, 1), (1, 2)]

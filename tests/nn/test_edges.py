@@ -6,8 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kandle import KAN, bases
-from kandle._errors import UserError
+from kandle import KAN, UserError, bases
 from kandle.nn import sparsity
 
 X = np.random.default_rng(0).uniform(-1.3, 1.3, (400, 3))

@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import kandle
-from kandle._errors import UserError
+from kandle import UserError
 
 LAYER = {
     "n_in": 2,

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import BSpline as ScipyBSpline
 
-from kandle import KAN, bases
-from kandle._errors import UserError
+from kandle import KAN, UserError, bases
 from kandle.nn._refine import refinement
 
 

@@ -4,8 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from kandle import KAN, bases, kernels
-from kandle._errors import UserError
+from kandle import KAN, UserError, bases, kernels
 
 X = np.random.default_rng(0).uniform(-0.5, 0.8, (200, 2))
 

@@ -11,8 +11,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import kandle
-from kandle import KAN
-from kandle._errors import UserError
+from kandle import KAN, UserError
 from kandle.nn import load_metadata
 
 X = np.random.default_rng(0).uniform(-1, 1, (9, 2)).astype(np.float32)

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kandle import KAN, ntk, problems
-from kandle._errors import UserError
+from kandle import KAN, UserError, ntk, problems
 from kandle.bases import BSpline
 from kandle.nn import Derivatives, KANLayer
 

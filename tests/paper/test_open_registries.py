@@ -11,8 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 import synthetic
 
-from kandle import analysis, paper, problems
-from kandle._errors import UserError
+from kandle import UserError, analysis, paper, problems
 from kandle.paper._references import function_surfaces, pde_solutions
 from kandle.paper._tables import win_table
 from kandle.report.explorer import payload

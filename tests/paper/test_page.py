@@ -8,8 +8,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 import synthetic
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+import claims
+import demo
+import results_page
+
 from kandle.analysis import share_interval
-from kandle.paper import _claims, _demo, _page
 from kandle.paper._tables import table
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +30,7 @@ ROOT = Path(__file__).parents[2]
     ],
 )
 def test_a_verdict_follows_from_the_interval(wins, of, verdict):
-    claim = _claims.Claim("4.1", "text", "80%", wins, of, "Table 1")
+    claim = claims.Claim("4.1", "text", "80%", wins, of, "Table 1")
     assert claim.verdict == verdict
     if of:
         low, high = share_interval(wins, of)
@@ -41,7 +45,7 @@ def test_claims_count_what_the_tables_count(tmp_path):
     power = runs["scheme"].eq("power-law") & runs["problem"].eq("f3") & runs["width"].eq(4)
     runs = runs[~(power & runs["alpha"].gt(0.25))]
     synthetic.write_store(tmp_path / "store", runs)
-    found = {claim.text: claim for claim in _claims.claims(tmp_path / "store")}
+    found = {claim.text: claim for claim in claims.claims(tmp_path / "store")}
     tidy = table("1", tmp_path / "store").tidy
     own = tidy[tidy["scheme"].eq("glorot") & tidy["metric"].eq("loss")]
     glorot = found["Functions: Glorot is better than the baseline (loss)"]
@@ -59,7 +63,7 @@ def test_claims_count_what_the_tables_count(tmp_path):
     ]
     assert (best.of, one.of) == (3, 4)
     assert best.source == "2 of 5 problems, 2 of 96 architectures with all 81 pairs"
-    text = _page.page(tmp_path / "store")
+    text = results_page.page(tmp_path / "store")
     assert text.count("| 4.1 |") == 17
 
 
@@ -70,7 +74,7 @@ def test_curve_claims_count_problems_and_sizes(tmp_path):
     lower = decaying & data.runs["scheme"].eq("lecun-numerical")
     runs = data.runs.assign(loss=data.runs["loss"].mask(lower, 1e-30))
     synthetic.write_store(tmp_path / "store", synthetic.Data(runs, data.curves))
-    found = {claim.text: claim for claim in _claims.claims(tmp_path / "store")}
+    found = {claim.text: claim for claim in claims.claims(tmp_path / "store")}
     wins = {text: (claim.wins, claim.of) for text, claim in found.items() if claim.of}
     assert wins["Functions, constant rate: the power law ends with the lowest loss"] == (4, 4)
     assert wins["Functions, decaying rate: the power law ends with the lowest loss"] == (0, 4)
@@ -80,21 +84,21 @@ def test_curve_claims_count_problems_and_sizes(tmp_path):
 
 def test_the_page_names_what_is_missing():
     studies = {"functions": {"overnight": [5, 9]}, "feynman": {"overnight": [3, 3]}}
-    text = " ".join(_page._missing({"studies": studies}))
+    text = " ".join(results_page._missing({"studies": studies}))
     assert "functions (5 of 9 runs)" in text
     assert "feynman" not in text
-    assert _page._missing({"studies": {"feynman": {"overnight": [3, 3]}}}) == []
+    assert results_page._missing({"studies": {"feynman": {"overnight": [3, 3]}}}) == []
 
 
 @pytest.mark.skipif(not (ROOT / "results").is_dir(), reason="the results are not in this checkout")
 def test_the_page_in_the_docs_is_made_from_the_shipped_results():
-    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == _page.page(
+    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == results_page.page(
         ROOT / "results"
     )
 
 
 def test_the_demo_trains_runs_that_the_results_plan():
-    plans = _demo.live_plans()
+    plans = demo.live_plans()
     assert [plan.study.name for plan in plans] == ["feynman", "curves-functions", "curves-pdes"]
     assert [plan.runs for plan in plans] == [60, 40, 4]
 
@@ -103,9 +107,9 @@ def test_agreement_pairs_the_same_runs(tmp_path):
     runs = synthetic.feynman(problems=("I.6.2",), seeds=1, power_seeds=1)
     synthetic.write_store(tmp_path / "stored", runs)
     synthetic.write_store(tmp_path / "live", runs.iloc[:2].assign(loss=runs["loss"] * 3))
-    found = _demo.agreement(tmp_path / "live", tmp_path / "stored")
+    found = demo.agreement(tmp_path / "live", tmp_path / "stored")
     assert found["ratio"].tolist() == pytest.approx([3.0, 3.0])
-    lines = _demo._agreement(found)
+    lines = demo._agreement(found)
     assert "0 of 2 runs agree within a factor of two" in lines[-1]
     assert lines[1].split()[:3] == ["feynman", "Baseline", "1"]
-    assert "none of these runs" in _demo._agreement(found.iloc[:0])[0]
+    assert "none of these runs" in demo._agreement(found.iloc[:0])[0]

@@ -1,17 +1,13 @@
 """The published points and weights, and the published losses that a training on them reaches."""
 
 import dataclasses
-import importlib
-import sys
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kandle import KAN, init, paper, problems
-from kandle._errors import UserError
+from kandle import KAN, UserError, init, paper, problems
 from kandle.paper import PublishedSampler
 from kandle.train import Architecture, train
 
@@ -156,32 +152,6 @@ def test_published_draws_are_the_same_in_double_precision_and_inside_jit():
 def test_published_draws_refuse_keys_of_another_kind():
     with pytest.raises(UserError, match="one Threefry key"):
         KAN([2, 1], key=jax.random.key(0, impl="rbg"), sampler=PublishedSampler())
-
-
-def test_the_argument_draws_still_works_and_warns():
-    options = {"grid": 3, "key": jax.random.key(43)}
-    wanted = KAN([2, 3, 1], sampler=PublishedSampler(), **options)
-    with pytest.warns(DeprecationWarning, match="sampler=kandle.paper.PublishedSampler"):
-        found = KAN([2, 3, 1], draws="published", **options)
-    assert eqx.tree_equal(found, wanted)
-    with pytest.warns(DeprecationWarning, match="'draws' of KAN"):
-        found = KAN([2, 3, 1], draws="independent", **options)
-    assert eqx.tree_equal(found, KAN([2, 3, 1], **options))
-    shape = Architecture(width=2, depth=1, grid=3)
-    problem, sampler = paper.published_draws(problems.get("f1"))
-    [wanted] = train(problem, shape, [("glorot", 43)], steps=2, sampler=sampler)
-    with pytest.warns(DeprecationWarning, match="'draws' of train"):
-        [found] = train("f1", shape, [("glorot", 43)], steps=2, draws="published")
-    assert found.loss == wanted.loss
-
-
-def test_the_old_names_still_work_and_warn():
-    with pytest.warns(DeprecationWarning, match=r"kandle\.paper\.published"):
-        assert problems.published is paper.published
-    sys.modules.pop("kandle.reproduce", None)
-    with pytest.warns(DeprecationWarning, match=r"use kandle\.paper"):
-        old = importlib.import_module("kandle.reproduce")
-    assert old.TARGETS is paper.TARGETS
 
 
 def test_any_sampler_can_be_injected():

@@ -10,9 +10,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 import synthetic
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+import pack_results
+
 from kandle import study
 from kandle.cli import main
-from kandle.paper import _results
+from kandle.cli._results import describe
 from kandle.store import Store, StoreError, read_manifest
 from kandle.store._packed import MANIFEST, PACKED
 
@@ -35,7 +38,9 @@ def packed(tmp_path_factory):
     synthetic.write_store(
         folder / "store", runs, synthetic.curves_study(problems=("f1",), points=9)
     )
-    made = _results.build([folder / "store"], folder / "out", commit="c" * 40, command="kandle …")
+    made = pack_results.build(
+        [folder / "store"], folder / "out", commit="c" * 40, command="kandle …"
+    )
     return folder / "out", made, folder / "store"
 
 
@@ -63,12 +68,12 @@ def test_packing_extends_what_is_packed(packed, tmp_path):
         database.execute("PRAGMA user_version = 2")
     for name in (PACKED, MANIFEST):
         (tmp_path / name).write_bytes((packed[0] / name).read_bytes())
-    made = _results.build([tmp_path, old], tmp_path, commit="d" * 40, command="kandle …")
+    made = pack_results.build([tmp_path, old], tmp_path, commit="d" * 40, command="kandle …")
     assert made["studies"]["functions"] == packed[1]["studies"]["functions"]
     assert made["studies"]["feynman"]["runs"] == len(more) == 6
     with Store.open(tmp_path) as joined, Store.open(packed[0]) as before:
         assert len(joined) == len(before) + 6
-    assert "feynman" in "\n".join(_results.describe(made))
+    assert "feynman" in "\n".join(describe(made))
 
 
 def test_writing_a_packed_store_is_refused(packed, capsys):
@@ -121,13 +126,13 @@ shipped = pytest.mark.skipif(not SHIPPED.is_dir(), reason="the results are not i
 @shipped
 def test_the_shipped_results_match_their_manifest_and_the_plan(tmp_path, monkeypatch):
     manifest = read_manifest(SHIPPED)
-    assert manifest["bytes"] == (SHIPPED / PACKED).stat().st_size <= _results.LIMIT
+    assert manifest["bytes"] == (SHIPPED / PACKED).stat().st_size <= pack_results.LIMIT
     with Store.open(SHIPPED) as store:
         frame = store.frame()
-        identities = _results.finished_identities(store)
+        identities = pack_results.finished_identities(store)
     assert frame["status"].value_counts().to_dict() == manifest["status"]
     # Truthful: counted anew from the store and the plans.
-    assert _results.coverage(identities) == manifest["studies"]
+    assert pack_results.coverage(identities) == manifest["studies"]
     for name, part in manifest["studies"].items():
         assert part["unplanned"] == 0, name
         planned = {spec.identity for spec in study.plan(study.get(name), "overnight").specs}

@@ -4,8 +4,7 @@ import functools
 
 import pytest
 
-from kandle import paper, study
-from kandle._errors import UserError
+from kandle import UserError, paper, study
 
 SMALL, LARGE = (5, 8, 2), (20, 32, 3)
 

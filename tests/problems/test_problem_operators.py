@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kandle import KAN, problems
-from kandle._errors import UserError
+from kandle import KAN, UserError, problems
 from kandle.nn import Derivatives
 from kandle.train import Architecture, Solve, objective, train
 

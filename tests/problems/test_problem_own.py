@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from kandle import problems
-from kandle._errors import UserError
+from kandle import UserError, problems
 from kandle.train import Architecture, train
 
 BOX = [(0, 1), (-1, 1)]

@@ -19,7 +19,7 @@ from torch_layers import KANLinear as EfficientLinear
 
 import kandle
 import kandle.torch as kt
-from kandle._errors import UserError
+from kandle import UserError
 from kandle.kernels import route
 
 

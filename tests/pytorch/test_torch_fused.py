@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 from torch.autograd import forward_ad
 from torch.nn.utils import parametrize, prune
 
-from kandle._errors import UserError
+from kandle import UserError
 from kandle._route import LayerSpec
 from kandle.bases import BSpline
 from kandle.kernels import route

@@ -21,8 +21,7 @@ from torch.autograd import forward_ad
 from torch_layers import KANLinear as EfficientLinear
 
 import kandle.torch
-from kandle import init
-from kandle._errors import UserError
+from kandle import UserError, init
 from kandle.kernels import route
 from kandle.torch import KAN, KANLinear
 

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import kandle.torch
-from kandle._errors import UserError
+from kandle import UserError
 from kandle.kernels import route
 from kandle.torch import _derivatives, _native, _plain, _trilinear
 

@@ -8,8 +8,7 @@ import pytest
 import synthetic
 from matplotlib.image import imread
 
-from kandle import analysis
-from kandle._errors import UserError
+from kandle import UserError, analysis
 from kandle.paper import FIGURES
 from kandle.paper._design import CURVE_SCHEMES, LARGE, POWER_LAW, SMALL
 from kandle.paper._figures import SEARCHES, figure

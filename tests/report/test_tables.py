@@ -15,8 +15,7 @@ import pandas as pd
 import pytest
 import synthetic
 
-from kandle import analysis, study
-from kandle._errors import UserError
+from kandle import UserError, analysis, study
 from kandle.paper import _design, _printed
 from kandle.paper._formulas import formula_table
 from kandle.paper._tables import feynman_table, win_table

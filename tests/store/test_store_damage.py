@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from store_flips import Readings, flip, readings
 
-from kandle._errors import UserError
+from kandle import UserError
 from kandle.cli import main
 from kandle.store import (
     Curve,

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from kandle import bases, kernels
-from kandle._errors import UserError
+from kandle import UserError, bases, kernels
 from kandle.store import RunSpec
 from kandle.study._cost import DEFAULT
 from kandle.study._declare import declare

@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
-from kandle import _native
+from kandle import UserError, _native
 from kandle._cache import cache_limit, prune
-from kandle._errors import UserError
 
 
 def fill(folder, count, size=1000):

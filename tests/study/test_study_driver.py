@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from study_rows import assert_same, rows
 
-from kandle import study
-from kandle._errors import UserError
+from kandle import UserError, study
 from kandle.store import Store
 from kandle.study import InlineExecutor, LocalExecutor
 

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 from study_rows import rows
 
-from kandle import study
-from kandle._errors import UserError
+from kandle import UserError, study
 from kandle.store import Outcome, Store
 from kandle.study import InlineExecutor, RunSpec
 from kandle.study._exchange import defaults

@@ -12,8 +12,7 @@ import study_fake
 from study_processes import alive, until
 from study_rows import assert_same, rows
 
-from kandle import study
-from kandle._errors import UserError
+from kandle import UserError, study
 from kandle.study import Batch, Done, InlineExecutor, LocalExecutor, Lost, RunSpec
 
 SPECS = tuple(RunSpec("s", "f1", "glorot", 5, 8, 2, seed) for seed in range(6))

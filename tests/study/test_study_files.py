@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kandle import study
-from kandle._errors import UserError
+from kandle import UserError, study
 from kandle.paper import STUDIES
 from kandle.study._declare import declare
 from kandle.study._registry import draws_names

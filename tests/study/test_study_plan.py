@@ -8,8 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from kandle import study
-from kandle._errors import UserError
+from kandle import UserError, study
 from kandle.study import Axes, RunSpec, _calibrate
 from kandle.study._batch import shape
 from kandle.study._catalogue import facts, listed_problems, scheme_facts

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kandle import UserError
 from kandle import _form as form
-from kandle._errors import UserError
 from kandle.store import RunSpec, compact
 from kandle.study._environment import _as_name
 

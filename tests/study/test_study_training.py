@@ -17,8 +17,7 @@ import pandas as pd
 import pytest
 from study_rows import assert_same, rows
 
-from kandle import init, kernels, paper, problems, study
-from kandle._errors import UserError
+from kandle import UserError, init, kernels, paper, problems, study
 from kandle.cli import _study, main
 from kandle.report import _names
 from kandle.report.figures._style import line_style

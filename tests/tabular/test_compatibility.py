@@ -1,14 +1,10 @@
-"""Files that release 0.1 saved, and names that moved, still work."""
+"""Files that release 0.1 saved still work, and tables are found among problems."""
 
-import importlib
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 
-import kandle
 from kandle import KANClassifier, KANRegressor, problems, tabular
 
 FILES = Path(__file__).parent / "files"
@@ -33,15 +29,6 @@ def test_a_saved_classifier_predicts_as_it_did():
 def test_a_model_that_the_command_saved_predicts_as_it_did():
     values = tabular.load_fitted(FILES / "command-0.1.safetensors").values(X)
     np.testing.assert_allclose(values[:, 0], [0.8567679993147334, 0.8302653828253265], rtol=1e-6)
-
-
-def test_the_former_package_warns_and_works():
-    sys.modules.pop("kandle.estimators", None)
-    with pytest.warns(DeprecationWarning, match="kandle.estimators is now called kandle.tabular"):
-        former = importlib.import_module("kandle.estimators")
-    for name in former.__all__:
-        assert getattr(former, name) is getattr(tabular, name)
-    assert former.KANRegressor is kandle.KANRegressor
 
 
 def test_tables_are_found_among_problems():

@@ -5,8 +5,7 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-from kandle import KANClassifier, KANRegressor
-from kandle._errors import UserError
+from kandle import KANClassifier, KANRegressor, UserError
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (120, 2))

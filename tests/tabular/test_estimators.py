@@ -14,8 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import kandle
-from kandle import KANClassifier, KANRegressor, init
-from kandle._errors import UserError
+from kandle import KANClassifier, KANRegressor, UserError, init
 from kandle.tabular import FitSettings, fit_values
 from kandle.tabular._networks import draw_networks
 from kandle.train import predict

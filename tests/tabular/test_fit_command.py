@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kandle._errors import UserError
+from kandle import UserError
 from kandle.cli import main
 from kandle.tabular import Table, load_fitted
 from kandle.tabular._baselines import ridge

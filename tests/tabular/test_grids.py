@@ -9,8 +9,7 @@ pytest.importorskip("sklearn")
 
 from sklearn.base import clone
 
-from kandle import KANClassifier, KANRegressor
-from kandle._errors import UserError
+from kandle import KANClassifier, KANRegressor, UserError
 from kandle.cli import main
 from kandle.tabular import FitSettings, fit_rows, load_fitted
 from kandle.tabular._rows import Block, InMemory

@@ -10,8 +10,7 @@ import pytest
 pytest.importorskip("sklearn")
 pytest.importorskip("pandas")
 
-from kandle import KAN, KANClassifier, KANRegressor
-from kandle._errors import UserError
+from kandle import KAN, KANClassifier, KANRegressor, UserError
 from kandle.cli import main
 from kandle.nn import load_metadata, save
 from kandle.nn._save import FITTED, load_network

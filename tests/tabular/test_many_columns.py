@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kandle._errors import UserError
+from kandle import UserError
 from kandle.tabular._read import numbers, read_frame
 
 

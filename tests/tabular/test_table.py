@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kandle._errors import UserError
+from kandle import UserError
 from kandle.problems import get
 from kandle.tabular import Scaler, Table, numbers, read_frame
 

@@ -4,8 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from kandle import KANClassifier, KANRegressor
-from kandle._errors import UserError
+from kandle import KANClassifier, KANRegressor, UserError
 from kandle.nn import KAN
 from kandle.tabular import RECIPES, FitSettings
 from kandle.tabular._keep import KeepBest

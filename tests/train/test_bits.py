@@ -7,8 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from kandle import kernels
-from kandle._errors import UserError
+from kandle import UserError, kernels
 from kandle.train import Architecture, train
 
 MEMBERS = [("baseline", 0), ("glorot", 1), ("power-law", 2), ("lecun-numerical", 3), ("glorot", 4)]

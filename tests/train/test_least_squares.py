@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares as scipy_least_squares
 
-from kandle import KAN, init
-from kandle._errors import UserError
+from kandle import KAN, UserError, init
 from kandle.ntk._tangents import Directions
 from kandle.study._study import OptimizerChoice
 from kandle.train import (

@@ -11,7 +11,7 @@ import numpy as np
 import optax
 import pytest
 
-from kandle._errors import UserError
+from kandle import UserError
 from kandle.problems import get as get_problem
 from kandle.train import OPTIMIZERS, SCHEDULES, Architecture, Optimizer, trace_count, train
 from kandle.train._contrib import by_array

@@ -6,8 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from kandle import KAN
-from kandle._errors import UserError
+from kandle import KAN, UserError
 from kandle.store import compact
 from kandle.study import Axes, register
 from kandle.study._cost import DEFAULT

@@ -9,8 +9,7 @@ import numpy as np
 import optax
 import pytest
 
-from kandle import KAN, init, problems
-from kandle._errors import UserError
+from kandle import KAN, UserError, init, problems
 from kandle.train import (
     Architecture,
     Member,
@@ -428,7 +427,7 @@ def test_an_interrupt_passes_through(tiny, small):
         ({"steps": 2.5}, "'steps' of train must be"),
         ({"dtype": "float16"}, "Unknown dtype of train 'float16'"),
         ({"rba": "on"}, "Unknown rba of train 'on'"),
-        ({"draws": "one"}, "Unknown draws of train 'one'. Known: independent, published"),
+        ({"sampler": "one"}, "'sampler' of train must be a kandle.init.Sampler"),
         ({"curve": "none"}, "Unknown curve of train 'none'"),
         ({"backend": "gpu"}, "Unknown backend 'gpu'"),
         ({"checkpoints": (11,)}, "'checkpoints' of train must be integers from 0 to steps = 10"),

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kandle import init, problems
-from kandle._errors import UserError
+from kandle import UserError, init, problems
 from kandle.cli import main
 from kandle.train import Architecture, Optimizer, train
 from kandle.tune import Candidate, Plan, Rung, Tuned, parse_budget, plan, tune

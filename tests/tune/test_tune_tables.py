@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kandle import KAN, kernels
-from kandle._errors import UserError
+from kandle import KAN, UserError, kernels
 from kandle.cli import main
 from kandle.cli._tune import how_sure
 from kandle.tabular import FitSettings, Table

@@ -24,7 +24,6 @@ from kandle._text import printable
 
 _COMMANDS = (
     "_reproduce",
-    "_bench",
     "_study",
     "_table",
     "_figure",

@@ -24,10 +24,9 @@ from kandle.init._scheme import Scheme
 from kandle.init._weights import NumPySource, Source, draw_weights
 
 if TYPE_CHECKING:
-    from kandle.init._draw import DRAWS, Sampler, draw_scaled
+    from kandle.init._draw import Sampler, draw_scaled
 
 __all__ = [
-    "DRAWS",
     "SCHEMES",
     "Baseline",
     "DataDependent",
@@ -52,7 +51,7 @@ __all__ = [
     "to_dict",
 ]
 
-_DRAWING = ("DRAWS", "Sampler", "draw_scaled")
+_DRAWING = ("Sampler", "draw_scaled")
 
 
 def __getattr__(name: str) -> Any:

@@ -5,8 +5,6 @@ PyTorch draw without it.
 """
 
 import functools
-import importlib
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +15,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from kandle._errors import UserError, must, unknown
+from kandle._errors import UserError, must
 from kandle.init._weights import Law, draw_weights
-
-DRAWS = ("independent", "published")
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,6 @@ def draw_scaled(
     law: Law = "normal",
     dtype: Any = jnp.float32,
     sampler: Sampler | None = None,
-    draws: str | None = None,
 ) -> tuple[
     Float[Array, "n_out n_in"] | None,
     Float[Array, "n_out n_in"],
@@ -102,11 +97,8 @@ def draw_scaled(
         law: distribution of r, "normal" or "uniform" (on ±√3 σ_r).
         dtype: type of the weights.
         sampler: source of the random numbers; None is `Sampler()`.
-        draws: deprecated, see `resolve_sampler`.
     """
-    # A network resolves its sampler once, and then passes it to every layer.
-    if draws is not None or not isinstance(sampler, Sampler):
-        sampler = resolve_sampler(sampler, draws, "draw_scaled")
+    sampler = resolve_sampler(sampler, "draw_scaled")
     dtype = _check_dtype(dtype)
     n_out, n_in, n_basis = shape = int(n_out), int(n_in), int(n_basis)
     if sigma_r is not None:
@@ -134,24 +126,8 @@ def _draw(
     return draw_weights(shape, sigma_r, sigma_b, law=law, sources=sources)
 
 
-def resolve_sampler(sampler: Sampler | None, draws: str | None, where: str) -> Sampler:
-    """The sampler to use in `where`; translates the deprecated argument `draws`.
-
-    `draws="independent"` is `Sampler()`, `draws="published"` is `kandle.paper.PublishedSampler()`.
-    """
-    if draws is not None:
-        if draws not in DRAWS:
-            raise unknown(f"draws of {where}", draws, DRAWS)
-        warnings.warn(
-            f"The argument 'draws' of {where} is deprecated: pass "
-            "sampler=kandle.paper.PublishedSampler() for the published draws.",
-            DeprecationWarning,
-            stacklevel=3,
-        )
-        if sampler is not None:
-            raise UserError(f"Pass either 'sampler' or 'draws' to {where}, not both.")
-        if draws == "published":
-            return importlib.import_module("kandle.paper").PublishedSampler()
+def resolve_sampler(sampler: Sampler | None, where: str) -> Sampler:
+    """The sampler to use in `where`: the argument of that name, or `jax.random` for None."""
     if sampler is None:
         return Sampler()
     if not isinstance(sampler, Sampler):

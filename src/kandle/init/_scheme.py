@@ -137,7 +137,6 @@ class Scheme(abc.ABC):
         inputs: Inputs | None = None,
         dtype: Any = "float32",
         sampler: "Sampler | None" = None,
-        draws: str | None = None,
     ) -> """tuple[
         Float[Array, 'n_out n_in'] | None,
         Float[Array, 'n_out n_in'],
@@ -148,12 +147,10 @@ class Scheme(abc.ABC):
         Args:
             key: the layer's own key; r and b are drawn from two halves of it.
             n_in, n_out, basis, residual, inputs: as for `scales`.
-            dtype, sampler: as for `draw_scaled`; draws: deprecated.
+            dtype, sampler: as for `draw_scaled`.
         """
-        from kandle.init._draw import draw_scaled, resolve_sampler
+        from kandle.init._draw import draw_scaled
 
-        if draws is not None:
-            sampler = resolve_sampler(sampler, draws, "Scheme.draw")
         sigma_r, sigma_b = self._scales(n_in, n_out, basis, residual, inputs)
         return draw_scaled(
             key,

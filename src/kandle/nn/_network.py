@@ -65,7 +65,6 @@ class KAN(eqx.Module):
         key: a JAX key.
         sampler: source of the random numbers, such as `kandle.paper.PublishedSampler()`; None is
             `jax.random`.
-        draws: deprecated; "published" stands for `sampler=kandle.paper.PublishedSampler()`.
         dtype: of the weights; None is JAX's default: float32, or float64 if `jax_enable_x64` is
             set.
         backend: of the kernels; None is the fastest one for the basis at the time of a call.
@@ -93,7 +92,6 @@ class KAN(eqx.Module):
         sample: Real[ArrayLike, "N n_in"] | None = None,
         key: Array,
         sampler: Sampler | None = None,
-        draws: str | None = None,
         dtype: Any = None,
         backend: str | None = None,
     ):
@@ -106,7 +104,7 @@ class KAN(eqx.Module):
             raise must("'bias' of KAN", "True or False", bias)
         for each in bases:
             kernels.check_backend(backend, each)
-        sampler = resolve_sampler(sampler, draws, "KAN")
+        sampler = resolve_sampler(sampler, "KAN")
         keys = sampler.layer_keys(_check_key(key), len(bases))
         if scheme.sample_required and sample is None:
             raise UserError(

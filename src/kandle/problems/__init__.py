@@ -6,7 +6,6 @@ an open registry: `register` adds a problem of your own.
 """
 
 import importlib
-import warnings
 from typing import Any
 
 from kandle._errors import UserError, must, unknown
@@ -119,13 +118,6 @@ def names() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "published":
-        warnings.warn(
-            "kandle.problems.published has moved to kandle.paper.published.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return importlib.import_module("kandle.paper").published
     if name in _IN_TABULAR:
         return getattr(importlib.import_module("kandle.tabular"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

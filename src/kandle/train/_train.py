@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import importlib
 import itertools
 import math
 import numbers
@@ -57,7 +56,6 @@ def train(
     initial: Sequence[KAN] | None = None,
     rba: Variant | None = None,
     sampler: Sampler | None = None,
-    draws: str | None = None,
     curve: str = "log",
     keep_weights: bool = False,
     checkpoints: Sequence[int] = (),
@@ -93,8 +91,6 @@ def train(
         rba: residual-based attention for the points of a PDE: "published", "text" or "off".
             None is "off" for least squares and "published" otherwise.
         sampler: source of the random numbers of the initial weights; None is `jax.random`.
-        draws: deprecated; "published" stands for the problem and sampler of
-            `kandle.paper.published_draws`.
         curve: record the loss of about 200 log-spaced steps ("log") or of every step ("all").
         keep_weights: whether results contain the trained models.
         checkpoints: numbers of updates after which `on_checkpoint` is called.
@@ -115,13 +111,11 @@ def train(
     """
     chosen = _check_recipe(recipe, optimizer)
     problem = cast(Problem, problems.get(problem))
-    if draws == "published":
-        problem = cast(Problem, importlib.import_module("kandle.paper").published(problem))
     steps = _check_steps(chosen.steps_for(problem) if steps is None else steps)
     optimizer = as_optimizer(chosen.optimizer_for(steps) if optimizer is None else optimizer)
     dtype = chosen.dtype if dtype is None else dtype
     _check_names(dtype, "off" if rba is None else rba, curve)
-    sampler = resolve_sampler(sampler, draws, "train")
+    sampler = resolve_sampler(sampler, "train")
     members = _check_members(members)
     if not isinstance(architecture, Architecture):
         raise must("'architecture' of train", "an Architecture", architecture)

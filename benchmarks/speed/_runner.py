@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from kandle import problems
-from kandle.bench._cases import RANDOM, Case
+from speed._cases import RANDOM, Case
 
 
 class Runner(ABC):

@@ -7,8 +7,6 @@ import numpy as np
 import optax
 
 from kandle import KAN, init, kernels, problems
-from kandle.bench._cases import RANDOM, Case
-from kandle.bench._runner import Runner, data
 from kandle.train import (
     Architecture,
     FusedAdam,
@@ -19,6 +17,8 @@ from kandle.train import (
     objective,
     shared,
 )
+from speed._cases import RANDOM, Case
+from speed._runner import Runner, data
 
 
 def kandle_runner(case: Case) -> Runner:

@@ -10,9 +10,9 @@ import numpy as np
 
 from kandle import kernels
 from kandle.bases import BSpline
-from kandle.bench._arithmetic import VALUE, cores
-from kandle.bench._cases import Case
-from kandle.bench._runner import samples
+from speed._arithmetic import VALUE, cores
+from speed._cases import Case
+from speed._runner import samples
 
 KERNELS = ("forward", "weight_gradient", "input_gradient")
 _SECONDS = 0.15

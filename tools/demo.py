@@ -1,6 +1,6 @@
 """`make demo`: train real models, compare them with the stored ones, render every output.
 
-python -m kandle.paper._demo --out kandle-out
+python tools/demo.py --out kandle-out
 """
 
 import argparse
@@ -12,13 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+from claims import VERDICTS, Claim, claims, summary
 
 from kandle import study
 from kandle._errors import MissingExtra, UserError
-from kandle.paper._claims import VERDICTS, Claim, claims, summary
+from kandle.paper import TARGETS, explorer, render
 from kandle.paper._design import FEYNMAN, FUNCTIONS, SMALL
-from kandle.paper._render import explorer, render
-from kandle.paper._targets import TARGETS
 from kandle.report import _names
 from kandle.store import Store, merge
 

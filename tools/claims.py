@@ -19,9 +19,9 @@ from kandle.analysis import (
     trained_alike,
     win_rates,
 )
-from kandle.paper import _printed
+from kandle.paper import TABLES, _printed, table
 from kandle.paper._design import CURVE_SCHEMES, EXPONENTS, POWER_LAW
-from kandle.paper._tables import DESIGNS, TABLES, table, win_table
+from kandle.paper._tables import DESIGNS, win_table
 from kandle.report import _names
 from kandle.report._load import Data, load, open_store, study_runs
 

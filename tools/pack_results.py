@@ -1,6 +1,6 @@
-"""The results that come with the project: pack them from a store, describe them, check them.
+"""Pack the results that come with the project, from the runs of stores.
 
-python -m kandle.paper._results STORE… --out results --commit HASH --command "kandle study run …"
+python tools/pack_results.py STORE… --out results --commit HASH --command "kandle study run …"
 """
 
 import argparse
@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from kandle import study
-from kandle.paper._studies import STUDIES
-from kandle.store import Store, merge, read_manifest
+from kandle.cli._results import describe
+from kandle.paper import STUDIES
+from kandle.store import Store, merge
 from kandle.store._packed import pack
 
 SCALE = "overnight"
@@ -84,28 +85,6 @@ def build(sources: Sequence[Path], out: Path, *, commit: str, command: str) -> d
     if manifest["bytes"] > LIMIT:
         raise SystemExit(f"{out} has {manifest['bytes']:,} bytes, more than {LIMIT:,}.")
     return manifest
-
-
-def describe(manifest: Mapping[str, Any]) -> list[str]:
-    """The manifest as lines of text."""
-    lines = [
-        f"Trained by Kandle {', '.join(manifest['versions'])}, commit {manifest['commit'][:12]}, "
-        f"in {manifest['core_hours']:,.1f} core-hours; packed {manifest['created']}.",
-        f"Command: {manifest['command']}",
-        *(f"Machine: {name} ({count:,} runs)" for name, count in manifest["machines"].items()),
-        "",
-        f"{'study':18}{'runs':>8}  {'overnight':>16}  {'paper':>18}",
-    ]
-    for name, part in manifest["studies"].items():
-        night, whole = (f"{a:,} of {b:,}" for a, b in (part["overnight"], part["paper"]))
-        complete = "  complete" if part["complete_at_overnight"] else ""
-        lines.append(f"{name:18}{part['runs']:>8,}  {night:>16}  {whole:>18}{complete}")
-    return lines
-
-
-def manifest() -> dict[str, Any]:
-    """The manifest of the shipped results."""
-    return read_manifest(Path("results"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from kandle.bench._cases import Case
-from kandle.bench._runner import Runner, data
+from speed._cases import Case
+from speed._runner import Runner, data
 
 
 class MlpRunner(Runner):

@@ -9,9 +9,9 @@ which nobody needs, left out: the count is nominal, and the same for every kerne
 
 import os
 
-from kandle.bench._cases import Case
-from kandle.bench._runner import samples
 from kandle.kernels import _library
+from speed._cases import Case
+from speed._runner import samples
 
 VALUE, JET = 15, 60
 

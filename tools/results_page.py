@@ -1,6 +1,6 @@
 """The results page: each claim of the paper, its number, ours with an interval, and a verdict.
 
-python -m kandle.paper._page docs/results.md --store results
+python tools/results_page.py docs/results.md --store results
 """
 
 import argparse
@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kandle.paper._claims import NO_RUNS, claims, summary
+from claims import NO_RUNS, claims, summary
+
+from kandle.cli._results import describe
 from kandle.paper._design import PDES, POWER_LAW
-from kandle.paper._results import describe
 from kandle.report import _names
 from kandle.store import StoreError, read_manifest
 
@@ -28,7 +29,7 @@ def page(store: str | Path) -> str:
     lines = [
         "# Results",
         "",
-        "<!-- Written by: python -m kandle.paper._page docs/results.md -->",
+        "<!-- Written by: python tools/results_page.py docs/results.md -->",
         "",
         "Each claim of the paper, the paper's number, and ours: the share of comparisons that go",
         "the way the paper says, with a 95% Wilson interval. A claim *holds* if the whole interval",

@@ -14,9 +14,9 @@ from flax import nnx
 from jaxkan.models.KAN import KAN
 from jaxkan.pikan.pde import get_ac_res
 
-from kandle.bench._cases import Case
-from kandle.bench._runner import Runner, data
 from kandle.train import ETA, GAMMA
+from speed._cases import Case
+from speed._runner import Runner, data
 
 
 class JaxkanRunner(Runner):

@@ -1,12 +1,12 @@
 """The benchmark's results for people, line by line."""
 
-from kandle.bench import _arithmetic
-from kandle.bench._bench import Growth, Row
-from kandle.bench._cases import GROWTH, GROWTH_BAR, MEMORY, MEMORY_BAR, WIDE, WIDE_BAR
-from kandle.bench._kernels import KERNELS
-from kandle.bench._memory import Memory
-from kandle.bench._peers import PEERS
 from kandle.kernels import _library
+from speed import _arithmetic
+from speed._cases import GROWTH, GROWTH_BAR, MEMORY, MEMORY_BAR, WIDE, WIDE_BAR
+from speed._kernels import KERNELS
+from speed._measure import Growth, Row
+from speed._memory import Memory
+from speed._peers import PEERS
 
 
 def machine(rate: float) -> list[str]:

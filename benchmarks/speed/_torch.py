@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
-from kandle.bench._arithmetic import cores
-from kandle.bench._cases import Case
-from kandle.bench._runner import Runner, data
+from speed._arithmetic import cores
+from speed._cases import Case
+from speed._runner import Runner, data
 
 
 class TorchRunner(Runner):

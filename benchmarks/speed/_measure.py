@@ -1,15 +1,22 @@
-"""The benchmark: cases in turns with each peer, one row per pair."""
+"""Kandle and a peer train a case in turns, so that both meet the same disturbances."""
 
+import math
+import statistics
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kandle.bench import _arithmetic, _cases, _kernels
-from kandle.bench._cases import Case
-from kandle.bench._clock import medians
-from kandle.bench._kandle import kandle_runner
-from kandle.bench._peers import PEERS
-from kandle.bench._runner import Runner
+from speed import _arithmetic, _cases, _kernels
+from speed._cases import Case
+from speed._kandle import kandle_runner
+from speed._peers import PEERS
+from speed._runner import Runner
+
+# A turn takes about this long, and never fewer steps.
+_SECONDS = 0.4
+_LEAST_STEPS = 2
+_MOST_STEPS = 512
 
 Makers = Mapping[str, Callable[[Case], Runner]]
 
@@ -78,3 +85,29 @@ def growth(peers: Makers, rounds: int) -> Iterator[Growth]:
     for name, make in {"kandle": kandle_runner, **peers}.items():
         coarse, fine = medians([make(case) for case in _cases.GROWTH], rounds)
         yield Growth(name, coarse, fine)
+
+
+def medians(runners: Sequence[Runner], rounds: int) -> list[float]:
+    """Milliseconds per step of each: the median over rounds in which each has one turn."""
+    steps = [_warm(runner) for runner in runners]
+    turns: list[list[float]] = [[] for _ in runners]
+    for _ in range(rounds):
+        for runner, n, times in zip(runners, steps, turns, strict=True):
+            times.append(1e3 * _seconds(runner, n) / n)
+    return [statistics.median(times) for times in turns]
+
+
+def _warm(runner: Runner) -> int:
+    """Compile and warm up; how many steps make a turn."""
+    runner.run(1)
+    one = _seconds(runner, 1)
+    if one < _SECONDS / 8:
+        # A single step is mostly dispatch where steps are short.
+        one = _seconds(runner, 8) / 8
+    return min(_MOST_STEPS, max(_LEAST_STEPS, math.ceil(_SECONDS / one)))
+
+
+def _seconds(runner: Runner, steps: int) -> float:
+    began = time.perf_counter()
+    runner.run(steps)
+    return time.perf_counter() - began

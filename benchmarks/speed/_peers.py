@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kandle._errors import MissingExtra, must, unknown
-from kandle.bench._cases import Case
-from kandle.bench._runner import Runner
+from speed._cases import Case
+from speed._runner import Runner
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Peer:
             with quiet():
                 module = importlib.import_module(self.module)
         except ImportError as error:
-            if (error.name or "").startswith("kandle"):
+            if (error.name or "").startswith(("kandle", "speed")):
                 raise
             raise MissingExtra(f"{self.label} ({error})", "bench") from error
         made = getattr(module, self.runner)
@@ -61,18 +61,18 @@ class Peer:
         return importlib.metadata.version(self.name)
 
 
-_TORCH = "kandle.bench._torch"
+_TORCH = "speed._torch"
 
 PEERS = {
     peer.name: peer
     for peer in (
-        Peer("jaxkan", "jaxKAN", "0.3.7", "kandle.bench._jaxkan", "JaxkanRunner", pdes=True),
+        Peer("jaxkan", "jaxKAN", "0.3.7", "speed._jaxkan", "JaxkanRunner", pdes=True),
         Peer(
-            "pykan", "pykan", "0.2.8", "kandle.bench._pykan", "PykanRunner", most_values=1e8
+            "pykan", "pykan", "0.2.8", "speed._pykan", "PykanRunner", most_values=1e8
         ),  # it holds every edge's functions at every row
         Peer("efficient-kan", "efficient-kan", None, _TORCH, "efficient_kan", by_path=True),
         Peer("fast-kan", "FastKAN", None, _TORCH, "fast_kan", by_path=True),
-        Peer("mlp-jax", "MLP (JAX)", None, "kandle.bench._mlp", "MlpRunner"),
+        Peer("mlp-jax", "MLP (JAX)", None, "speed._mlp", "MlpRunner"),
         Peer("mlp-torch", "MLP (PyTorch)", None, _TORCH, "mlp"),
     )
 }

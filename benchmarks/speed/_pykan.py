@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from kan import KAN
 
-from kandle.bench._cases import Case
-from kandle.bench._runner import Runner, data
+from speed._cases import Case
+from speed._runner import Runner, data
 
 _TRAINED = ("coef", "scale_base", "scale_sp")
 
