@@ -9,8 +9,8 @@ Five things take part in a training, and none of them knows which kind the other
     grids       the stages of a training       from coarse to fine
 
 `Population` holds P models of one shape while they train. `run` is the loop: it hands data to the
-populations, chunk by chunk, and between chunks it measures, reports and calls checkpoints. An
-interrupt (Ctrl-C) leaves every population in order, after a whole number of updates.
+populations, chunk by chunk, and between chunks it measures, reports and calls checkpoints. After an
+interrupt (Ctrl-C) every population is as it was after its last chunk, and may train on.
 
 All arrays of data lead with an axis of models: 1 where the models share an array, P where each of
 them has its own, such as the weights that it gives to rows. A model's state is a slice of arrays
@@ -87,10 +87,9 @@ class Method(abc.ABC):
 
     @abc.abstractmethod
     def advance(self, state: State, data: Data, steps: int) -> tuple[State, Curves]:
-        """The state after at most `LONGEST` updates. The given state must not be used again.
+        """The state after at most `LONGEST` updates, and what was recorded of them.
 
-        The curves may have more rows than `steps`, which are ignored. A compiled program need not
-        have ended: what Ctrl-C ends is the wait in `Population.step`.
+        The given state must not be used again. Curves may be longer than there are updates.
         """
 
     @abc.abstractmethod
