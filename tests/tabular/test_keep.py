@@ -69,7 +69,7 @@ class Measured(KeepBest):
         self.models_seen, self.losses_seen = [], []
 
     def next_measurement(self, done):
-        return done + 4
+        return done - done % 4 + 4
 
     def measure(self, population):
         super().measure(population)

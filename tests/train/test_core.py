@@ -98,7 +98,7 @@ class KeepLowest:
         self.best[population] = population.models()
 
     def next_measurement(self, done):
-        return done + 2
+        return done - done % 2 + 2
 
     def measure(self, population):
         losses, lowest = population.losses(self._data), self.lowest[population]
