@@ -27,6 +27,8 @@ from kandle.train._training import (
     Population,
     State,
     Whole,
+    of_model,
+    over_models,
     run,
     shared,
 )
@@ -72,6 +74,8 @@ __all__ = [
     "method_of",
     "objective",
     "objective_for",
+    "of_model",
+    "over_models",
     "predict",
     "recipe",
     "run",

@@ -70,9 +70,16 @@ class Curves(NamedTuple):
 
 
 class Method(abc.ABC):
-    """How models of one shape advance on one objective."""
+    """How models of one shape advance on one objective.
 
-    # The updates of the first call, before it is known how long one takes.
+    A method is hashable, and equal to others that compile the same.
+
+    Attributes:
+        backend: of the kernels, for sums over points.
+        first_chunk: the updates of the first call, before it is known how long one takes.
+    """
+
+    backend: str
     first_chunk: ClassVar[int] = 16
 
     @abc.abstractmethod
@@ -135,7 +142,10 @@ class Keep(Protocol):
         ...
 
     def next_measurement(self, done: int) -> float:
-        """After how many updates on this grid to measure next, given how many are done."""
+        """After how many updates on this grid to measure next, given how many are done.
+
+        It is asked after every chunk, so until then the answer must stay the same.
+        """
         ...
 
     def measure(self, population: "Population") -> None:
@@ -255,14 +265,16 @@ class Population:
     def step(self, data: Data, steps: int) -> None:
         """Make some updates on these data, and wait until they are done."""
         self._data = {**data, **self._private}
-        # The state before may be gone as soon as the method was called. An interrupt comes while
-        # this waits for the losses, when the new state is in its place.
+        # The state before is gone as soon as the method was called.
         self.state, curves = self.method.advance(self.state, self._data, steps)
-        self.steps += steps
-        curves = Curves(*(np.asarray(curve)[:steps] for curve in curves))
-        if not self.curves:
-            self._check_start(curves.loss[0])
-        self.curves.append(curves)
+        try:
+            jax.block_until_ready(curves)
+        finally:
+            # An interrupt ends the wait, but the updates are made all the same.
+            self.curves.append(Curves(*(np.asarray(curve)[:steps] for curve in curves)))
+            self.steps += steps
+        if len(self.curves) == 1:
+            self._check_start(self.curves[0].loss[0])
 
     def _check_start(self, losses: Float[np.ndarray, " P"]) -> None:
         """Let the objective explain a formula that is NaN at the start: training repairs none."""
