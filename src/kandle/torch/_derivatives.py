@@ -135,6 +135,8 @@ def _network_of_layer(x, r, c, b, g, spline: Sequence[Any]) -> Network | None:
     if not (x.dim() == c.dim() == g.dim() == 2 and b.dim() == 3):
         return None
     n_out, n_in = c.shape
+    if not (isinstance(n_out, int) and isinstance(n_in, int)):
+        return None  # sizes are symbols while PyTorch traces a call
     return _native.layer_alone(n_in, n_out, r is not None, *spline)
 
 
