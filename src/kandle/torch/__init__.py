@@ -8,6 +8,7 @@ Example:
 """
 
 from kandle._errors import needs_extra
+from kandle._route import route
 
 with needs_extra("kandle.torch", "torch"):
     import torch as _torch  # noqa: F401
@@ -36,6 +37,7 @@ __all__ = [
     "initialize_",
     "load",
     "register",
+    "route",
     "save",
     "to_kandle",
     "torch_residual",
