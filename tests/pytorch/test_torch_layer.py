@@ -198,6 +198,16 @@ def test_pickles_know_public_names_alone():
     assert b"kandle.torch._" not in pickled
 
 
+def test_modules_that_version_0_2_pickled_compute_the_same():
+    pickled = (Path(__file__).parent / "files" / "modules-0.2.pickle").read_bytes()
+    x, models, values = pickle.loads(pickled)
+    assert [type(model) for model in models] == [KAN, KAN, KANLinear]
+    for model, y in zip(models, values, strict=True):
+        torch.testing.assert_close(model(x), y, rtol=1e-5, atol=1e-6)
+        again = pickle.loads(pickle.dumps(model))
+        assert torch.equal(again(x), model(x))
+
+
 def test_copies_compute_the_same():
     model = KAN([3, 4, 2], domain=(0.0, 0.1))
     x = 0.1 * rows()

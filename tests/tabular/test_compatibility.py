@@ -1,5 +1,6 @@
 """Files that release 0.1 saved still work, and tables are found among problems."""
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,17 @@ def test_a_saved_classifier_predicts_as_it_did():
 def test_a_model_that_the_command_saved_predicts_as_it_did():
     values = tabular.load_fitted(FILES / "command-0.1.safetensors").values(X)
     np.testing.assert_allclose(values[:, 0], [0.8567679993147334, 0.8302653828253265], rtol=1e-6)
+
+
+def test_estimators_that_version_0_2_pickled_predict_as_they_did():
+    pickled = (FILES / "estimators-0.2.pickle").read_bytes()
+    x, regressor, values, classifier, probabilities = pickle.loads(pickled)
+    assert type(regressor) is KANRegressor
+    assert type(classifier) is KANClassifier
+    np.testing.assert_allclose(regressor.predict(x), values, rtol=1e-5)
+    np.testing.assert_allclose(classifier.predict_proba(x), probabilities, rtol=1e-5)
+    again = pickle.loads(pickle.dumps(regressor))
+    np.testing.assert_array_equal(again.predict(x), regressor.predict(x))
 
 
 def test_tables_are_found_among_problems():
