@@ -17,7 +17,7 @@ DOCUMENTS = (
     *("docs/reference/file-formats.md", "docs/reference/tables.md"),
 )
 NUMBER = re.compile(r"-?\d+\.\d+")
-SHOWN = re.compile(r"^print\(.*\)  # \[?(?P<number>-?[\d.]+)\]?$")
+SHOWN = re.compile(r"^print\(.*\)  # (?P<number>-?[\d.]+)$")
 PYTHON = re.compile(r"(?:<!-- needs: ([^>]*) -->\n)?```python\n(.*?)```", re.DOTALL)
 
 
