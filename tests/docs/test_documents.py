@@ -115,5 +115,5 @@ def test_commands_in_the_documents_exist():
     for document in ("README.md", *DOCUMENTS, "docs/reproduction.md"):
         shown |= set(re.findall(r"(?<!from )\bkandle ([a-z]{3,})\b", (ROOT / document).read_text()))
     (commands,) = [action.choices for action in build_parser()._actions if action.dest == "command"]
-    assert {"reproduce", "study", "fit"} <= shown
+    assert {"reproduce", "study", "export"} <= shown
     assert shown <= set(commands or ())
