@@ -1,6 +1,6 @@
-"""Which initialization for which optimizer and basis: the tables of docs/which-initialization.md.
+"""Which initialization for which optimizer and basis: the tables of the documentation.
 
-    python benchmarks/which_initialization.py            # rewrites the tables in the page
+    python benchmarks/which_initialization.py            # rewrites which-initialization-tables.md
     python benchmarks/which_initialization.py --check    # exits with 1 if they are out of date
 
 Reads the finished runs in studies/runs/. Every ratio is the loss of a scheme divided by that of
@@ -21,7 +21,7 @@ import pandas as pd
 from scipy import stats
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "which-initialization.md"
+PAGE = ROOT / "docs" / "which-initialization-tables.md"
 RUNS = ROOT / "studies" / "runs"
 REFERENCE = "power-law"
 FEWEST_SEEDS = 3  # finished ones, without which there is no ratio

@@ -22,6 +22,7 @@ extensions = [
     "sphinx_design",
     "commands",
     "mathml",
+    "redirects",
 ]
 exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
 myst_enable_extensions = ["deflist", "dollarmath", "amsmath", "colon_fence"]
@@ -39,6 +40,22 @@ nb_merge_streams = True
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 os.environ["COLUMNS"] = "100"
 os.environ["NO_COLOR"] = "1"
+
+# Old addresses of pages and headings, and where their text is now.
+redirects = {
+    "tables": "reference/tables",
+    "tables#what-a-fit-does": "reference/tables#what-a-fit-does",
+    "tables#how-good-it-is-and-where-it-is-not": "benchmarks#tables-of-data",
+    "tables#columns": "reference/tables#columns",
+    "tables#settings-for-a-table": "reference/tables#settings-for-a-table",
+    "which-initialization#optimizers": "which-initialization-tables#optimizers",
+    "which-initialization#bases": "which-initialization-tables#bases",
+    "which-initialization#without-a-residual-function": (
+        "which-initialization-tables#without-a-residual-function"
+    ),
+    "which-initialization#how-it-was-measured": "which-initialization-tables#how-it-was-measured",
+}
+
 copybutton_prompt_text = r">>> |\$ "
 copybutton_prompt_is_regexp = True
 
