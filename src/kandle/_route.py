@@ -87,7 +87,7 @@ class Route:
 def route(model: Any, x: Any, y: Any = None) -> Route:
     """How a network is computed, and why not faster.
 
-    The paths are tried in this order, and the first that nothing speaks against is taken:
+    The first path without an obstacle is taken:
 
     1. "one call": all layers are one native call. There are such calls for
 
@@ -132,7 +132,8 @@ def route(model: Any, x: Any, y: Any = None) -> Route:
 @functools.singledispatch
 def route_of(model: Any, x: Any, y: Any = None) -> Route:
     """The route of a type of model; every front end registers its own types."""
-    raise must("'model' of route", "a kandle.KAN or a module of kandle.torch", model)
+    requirement = "a kandle.KAN, or a KAN or KANLinear of kandle.torch"
+    raise must("'model' of route", requirement, type(model).__name__)
 
 
 # ---- what a layer is -----------------------------------------------------------------------------

@@ -32,8 +32,8 @@ def test_held_out_rows_choose_the_weights_and_the_penalty():
     y = Y + 0.05 * RNG.normal(size=len(Y))
     model = KANRegressor(**LEAST_SQUARES, max_iter=200).fit(X, y)
     assert model.smoothness_ in (1e-4, 1e-3, 1e-2, 1e-1)
-    # Measured on schedule, where iterations count as 20 updates each, and at the end.
-    keep, done, measured = KeepBest({}, patience=100, unit=20), 0, 0
+    # Measured at the start and on schedule, where iterations count as 20 updates each.
+    keep, done, measured = KeepBest({}, patience=100, unit=20), 0, 1
     while done < len(model.loss_curve_):
         done, measured = keep.next_measurement(done), measured + 1
     assert len(model.validation_scores_) == measured

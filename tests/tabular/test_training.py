@@ -116,7 +116,7 @@ def test_early_stopping_keeps_the_weights_that_predict_held_out_rows_best():
     assert long.updates < 1500
     assert long.held_out == 8
     assert len(long.loss_curve) == long.updates
-    keep, done, measured = KeepBest({}, patience=100), 0, 0
+    keep, done, measured = KeepBest({}, patience=100), 0, 1
     while done < long.updates:
         done, measured = keep.next_measurement(done), measured + 1
     assert len(long.validation_scores) == measured
@@ -180,3 +180,26 @@ def test_every_part_has_its_share_of_each_class():
     assert set(part) == set(range(10))
     for i in range(10):
         assert [int(np.sum(classes[part == i] == c)) for c in range(3)] == [5, 3, 2]
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "levenberg-marquardt"])
+@pytest.mark.parametrize("early_stopping", [True, False])
+def test_reports_come_regularly_and_updates_are_at_most_those_asked_for(optimizer, early_stopping):
+    reports = []
+    options = {"optimizer": optimizer, "early_stopping": early_stopping, "patience": 1000}
+    rows = InMemory(Block(X, NOISY, np.ones(len(X))))
+    settings = FitSettings(**{**SMALL, "steps": 330, **options})
+    outcome = fit_rows(rows, "values", settings, lambda *report: reports.append(report))
+    made = [done for done, _, _ in reports]
+    assert outcome.updates <= 330
+    assert made == sorted(made)
+    assert max(np.diff([0, *made, outcome.updates])) <= 50
+    assert all(most == 330 for _, most, _ in reports)
+
+
+def test_a_rate_that_is_too_high_leaves_the_initial_weights():
+    """What a training begins with is the first that it has to surpass."""
+    settings = FitSettings(**{**SMALL, "learning_rate": 1e6})
+    outcome = fit_rows(InMemory(Block(X, NOISY, np.ones(len(X)))), "values", settings)
+    assert outcome.validation_loss < 5
+    assert np.mean((np.asarray(outcome.model(X)) - Y) ** 2) < 5

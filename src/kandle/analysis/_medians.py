@@ -3,9 +3,29 @@
 import numpy as np
 import pandas as pd
 
-from kandle.analysis._frames import ARCHITECTURE, VARIANT, distinct, finished, power_law
+from kandle.analysis._frames import (
+    ARCHITECTURE,
+    TRAINING,
+    VARIANT,
+    distinct,
+    finished,
+    power_law,
+)
 
 CELL = ("problem", *ARCHITECTURE, *VARIANT)
+
+
+def _cell(runs: pd.DataFrame) -> list[str]:
+    """The columns of a cell, and those of the training in which runs of one cell differ.
+
+    Runs that were trained in different ways are never merged.
+    """
+    cell: list[str] = list(CELL)
+    groups = runs.groupby(cell, dropna=False)
+    for column in TRAINING:
+        if column in runs.columns and (groups[column].nunique(dropna=False) > 1).any():
+            cell.append(column)
+    return cell
 
 
 def representatives(runs: pd.DataFrame, *, diverged_as_inf: bool = False) -> pd.DataFrame:
@@ -21,8 +41,8 @@ def representatives(runs: pd.DataFrame, *, diverged_as_inf: bool = False) -> pd.
 
     Each row is a run of the input with the columns `runs` (counted) and `attempted` added.
     """
-    cell = list(CELL)
     unique = distinct(runs)
+    cell = _cell(unique)
     attempted = unique.groupby(cell, dropna=False).size().rename("attempted")
     if diverged_as_inf:
         lost = unique["status"].eq("diverged")
@@ -41,7 +61,8 @@ def representatives(runs: pd.DataFrame, *, diverged_as_inf: bool = False) -> pd.
 def medians(runs: pd.DataFrame) -> pd.DataFrame:
     """Medians of loss, L² and robust L² taken separately over the finished runs of each cell."""
     columns = [c for c in ("loss", "l2", "l2_robust") if c in runs.columns]
-    groups = finished(distinct(runs)).groupby(list(CELL), dropna=False)
+    done = finished(distinct(runs))
+    groups = done.groupby(_cell(done), dropna=False)
     return groups[columns].median().assign(runs=groups.size()).reset_index()
 
 

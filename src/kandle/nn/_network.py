@@ -367,6 +367,10 @@ class KAN(eqx.Module):
 @route_of.register
 def route(model: KAN, x: Any, y: Any = None) -> Route:
     """`kandle.kernels.route` of a network in JAX."""
+    shape = np.shape(x)
+    if shape[-1:] != (model.widths[0],):
+        requirement = f"an array whose last axis has {model.widths[0]} components"
+        raise must("'x' of route", requirement, shape or type(x).__name__)
     if type(model).__call__ is not KAN.__call__:
         kind = type(model).__name__
         return per_layer_route(model.layers, f"a {kind} may compute something else than a KAN")

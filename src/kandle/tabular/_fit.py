@@ -201,13 +201,23 @@ def _fit(
         keep = KeepBest(split.held_out(dtype), s.patience, unit)
     steps = -(-int(s.steps) // unit)
 
-    def progress(done: int, populations: Sequence[Population]) -> None:
-        if report is not None and (done * unit % _REPORTED == 0 or done % steps == 0):
-            [leader] = keep.choose(populations)[:1]
-            made = min(done * unit, s.total_steps)
-            report(made, s.total_steps, float(np.mean(leader.curves[-1].loss[-1])))
+    def reported(done: int, populations: Sequence[Population]) -> None:
+        """Report the loss of the penalty that leads."""
+        assert report is not None
+        leader = keep.choose(populations)[0]
+        made = min(done * unit, s.total_steps)
+        report(made, s.total_steps, float(np.mean(leader.curves[-1].loss[-1])))
 
-    chosen = run(populations, feed, steps, grids=s.grids or (), keep=keep, progress=progress)[0]
+    every = max(1, _REPORTED // unit)
+    chosen = run(
+        populations,
+        feed,
+        steps,
+        grids=s.grids or (),
+        keep=keep,
+        checkpoints=range(every, steps * len(grids) + 1, every) if report is not None else (),
+        on_checkpoint=reported,
+    )[0]
     smoothness = candidates[populations.index(chosen)]
     return _outcome(chosen, keep, s, smoothness, unit, split)
 
@@ -246,7 +256,7 @@ def _outcome(
         validation_scores=scores,
         validation_loss=validation_loss,
         smoothness=smoothness,
-        updates=population.steps * unit,
+        updates=min(population.steps * unit, settings.total_steps),
         state=population.state,
         held_out=split.held_out_rows,
     )
@@ -308,7 +318,7 @@ class _RowFeed:
     def _order(self, rows: np.ndarray, size: int) -> Int[np.ndarray, "updates size"]:
         """Rows in random order, all of them about equally often, for at least `_BATCHES` updates.
 
-        The last rows of an epoch that fill no batch have their turn in another.
+        Rows left over at the end of an epoch appear in a later one.
         """
         per_epoch = max(1, len(rows) // size)
         epochs = [

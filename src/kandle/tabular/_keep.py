@@ -86,8 +86,9 @@ class KeepBest:
 
     Args:
         held_out: the data that every network is measured on.
-        patience: updates without an improvement after which a population stops.
-        unit: what an update of the method counts as.
+        patience: updates without an improvement after which a population stops; the networks are
+            measured at least as often.
+        unit: as how many updates one of the method counts.
     """
 
     def __init__(self, held_out: Data, patience: int, unit: int = 1):
@@ -108,11 +109,11 @@ class KeepBest:
         if population in self._started:  # on a coarser grid
             self._started = []
         self._started.append(population)
-        if population.outside:  # refined networks are the first that later ones have to surpass
-            self.measure(population)
+        # What a training begins with is the first that it has to surpass.
+        self.measure(population)
 
     def next_measurement(self, done: int) -> float:
-        every = max(1, _EVERY // self._unit)
+        every = max(1, min(_EVERY, self._patience) // self._unit)
         return done - done % every + every
 
     def measure(self, population: Population) -> None:

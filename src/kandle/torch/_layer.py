@@ -52,6 +52,8 @@ class KANLinear(nn.Module):
         device, dtype: of the parameters.
 
     Example:
+        >>> import torch
+        >>> from kandle.torch import KANLinear
         >>> layer = KANLinear(2, 8, grid_size=5, spline_order=3, init="glorot")
         >>> layer(torch.zeros(10, 2)).shape
         torch.Size([10, 8])

@@ -28,6 +28,8 @@ class KAN(nn.Module):
     The other arguments are those of `KANLinear`, the same for every layer.
 
     Example:
+        >>> import torch
+        >>> from kandle.torch import KAN
         >>> model = KAN([2, 8, 1], grid_size=5, spline_order=3)
         >>> model(torch.zeros(4, 10, 2)).shape
         torch.Size([4, 10, 1])

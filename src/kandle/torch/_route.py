@@ -321,17 +321,31 @@ def _network_of(
 # ---- the answer for users ------------------------------------------------------------------------
 
 
+def _replaced(model: nn.Module) -> str | None:
+    """Why a call of a network may not reach the `forward` of a `KAN`."""
+    from kandle.torch._network import KAN
+
+    if type(model).forward is not KAN.forward:
+        return f"a {type(model).__name__} may compute something else"
+    if "forward" in model.__dict__:
+        return "its forward was replaced"
+    if model.__dict__.get("_compiled_call_impl") is not None:
+        return "it is compiled by itself"
+    return None
+
+
 def route(model: Any, x: Any, y: Any = None) -> Route:
     """`kandle.kernels.route` of a `KAN` or `KANLinear`."""
     from kandle.torch._layer import KANLinear
 
-    if not isinstance(x, Tensor):
-        raise must("'x' of route", "a tensor for a module of kandle.torch", type(x).__name__)
+    if not isinstance(x, Tensor) or x.dim() == 0 or x.layout != torch.strided:
+        got = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+        raise must("'x' of route", "a dense tensor with an axis of inputs", got)
     if y is not None:
         raise must("'y' of route", "None for a module of kandle.torch", type(y).__name__)
     if hasattr(model, "layers"):
         layers = list(model.layers)
-        _, no_single_call = one_call(model, x)
+        no_single_call = _replaced(model) or one_call(model, x)[1]
     else:
         layers = [model]
         no_single_call = "the model is a layer, and the call takes networks"

@@ -54,7 +54,8 @@ class Objective(abc.ABC):
     """The loss of a model on data: a hashable object, equal to others that compile the same.
 
     All data are arguments, so that one compiled program serves every problem of a kind. An
-    objective of your own has `arrays` and `loss`; everything else has a default.
+    objective of your own has `arrays` and `loss`; everything else has a default. Least squares
+    needs more: `squares`, and `terms`, or `groups` with `residual`.
 
     Attributes:
         squares: how least squares obtains the Jacobian of the residuals: "by layer" from `terms`,
@@ -121,6 +122,10 @@ class Objective(abc.ABC):
     def unknowns(self, model: Any) -> Float[Any, "... k"]:
         """The other unknowns of a model, which are recorded after every update."""
         return np.zeros(0)
+
+    def values_of(self, unknowns: Float[Any, "... k"]) -> dict[str, Any]:
+        """The other unknowns by name, as the problem means them."""
+        return {}
 
     # --- as a sum of squares --------------------------------------------------------------------
 

@@ -125,9 +125,9 @@ class Solve(Objective):
         """The unconstrained numbers θ of the coefficients."""
         return model.theta if self.coefficients else jnp.zeros(0)
 
-    def values_of(self, theta: Float[Any, "... n"]) -> dict[str, Any]:
+    def values_of(self, unknowns: Float[Any, "... n"]) -> dict[str, Any]:
         """The coefficients by name from their unconstrained numbers θ."""
-        return {name: c.value(theta[..., i]) for i, (name, c) in enumerate(self.coefficients)}
+        return {name: c.value(unknowns[..., i]) for i, (name, c) in enumerate(self.coefficients)}
 
     def _parts(self, model: Any) -> tuple[KAN, dict[str, Array]]:
         if isinstance(model, WithCoefficients):

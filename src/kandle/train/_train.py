@@ -21,6 +21,7 @@ from kandle._errors import UserError, must, unknown
 from kandle.init import Sampler, Scheme
 from kandle.init import get as get_scheme
 from kandle.init._draw import resolve_sampler
+from kandle.kernels import Route
 from kandle.nn import KAN
 from kandle.problems import PDE, Problem
 from kandle.train._architecture import Architecture
@@ -309,7 +310,7 @@ def _results(settings: Settings, population: Population) -> list[Result]:
     s = settings
     losses = np.concatenate([part.loss for part in population.curves])  # (steps, P)
     unknowns = np.concatenate([part.unknowns for part in population.curves])  # (steps, P, k)
-    stored = curve_steps(len(losses), s.curve)
+    stored, route = curve_steps(len(losses), s.curve), population.route()
     results = []
     for p, network in enumerate(population.networks()):
         weights_finite = all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(network))
@@ -323,26 +324,23 @@ def _results(settings: Settings, population: Population) -> list[Result]:
             **errors._asdict(),
             curve_steps=stored,
             curve_loss=losses[stored - 1, p],
-            backend=_backend(network, s.objective),
-            route=population.route(),
+            backend=_backend(network, route),
+            route=route,
             model=network if s.keep_weights else None,
         )
-        if isinstance(s.objective, Solve):
-            for name, values in s.objective.values_of(unknowns[:, p]).items():
-                curve = np.asarray(values)
-                result.coefficients[name] = float(curve[-1])
-                result.curve_coefficients[name] = curve[stored - 1]
+        for name, values in s.objective.values_of(unknowns[:, p]).items():
+            curve = np.asarray(values)
+            result.coefficients[name] = float(curve[-1])
+            result.curve_coefficients[name] = curve[stored - 1]
         results.append(result)
     return results
 
 
-def _backend(network: KAN, objective: Objective) -> str:
+def _backend(network: KAN, route: Route | None) -> str:
     """What computed a trained network: the slowest backend that had a part in it."""
     used = {kernels.check_backend(layer.backend, layer.basis) for layer in network.layers}
-    if isinstance(objective, Solve):
-        orders = [len(index) for group in objective.groups for index in group.reads]
-        if max(orders, default=0) > 2:
-            used.add("dense")  # see `KAN.derivatives`
+    if route is not None and route.path == "plain":
+        used.add("dense")
     return min(used, key=kernels.BACKENDS.index)
 
 

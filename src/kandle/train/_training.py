@@ -10,7 +10,7 @@ Five things take part in a training, and none of them knows which kind the other
 
 `Population` holds P models of one shape while they train. `run` is the loop: it hands data to the
 populations, chunk by chunk, and between chunks it measures, reports and calls checkpoints. After an
-interrupt (Ctrl-C) every population is as it was after its last chunk, and may train on.
+interrupt (Ctrl-C) every population has made a whole number of updates, and may train on.
 
 All arrays of data lead with an axis of models: 1 where the models share an array, P where each of
 them has its own, such as the weights that it gives to rows. A model's state is a slice of arrays
@@ -25,9 +25,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from kandle._errors import must
 from kandle.kernels import Route
 from kandle.nn import KAN
 from kandle.nn._refine import finer
@@ -265,7 +267,8 @@ class Population:
     def step(self, data: Data, steps: int) -> None:
         """Make some updates on these data, and wait until they are done."""
         self._data = {**data, **self._private}
-        # The state before is gone as soon as the method was called.
+        # `advance` may reuse the memory of the state that it is given, so the new state is stored
+        # before anything can interrupt.
         self.state, curves = self.method.advance(self.state, self._data, steps)
         try:
             jax.block_until_ready(curves)
@@ -309,9 +312,11 @@ class Population:
         count, chosen = len(self), np.asarray(rows)
 
         def select(leaf: Any) -> Any:
-            # What a method on the host remembers stays there, in its precision.
-            rows = np.asarray(leaf)[chosen]
-            return jax.device_put(rows) if isinstance(leaf, jax.Array) else rows
+            if not isinstance(leaf, jax.Array):
+                return np.asarray(leaf)[chosen]  # on the host, and in its precision
+            if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+                return leaf[chosen]
+            return jax.device_put(np.asarray(leaf)[chosen])
 
         self.state = jax.tree.map(select, self.state)
         self.outside = [[shares[p] for p in chosen] for shares in self.outside]
@@ -408,11 +413,11 @@ def run(
         # ---- chunks of updates
         training, done, length = list(populations), 0, populations[0].method.first_chunk
         batches = feed.batches(populations)
-        data, available = next(batches)
+        data, available = _following(batches, done)
         while training:
             measuring = min(keep.next_measurement(done), steps)
             stop = min([measuring, *(s for s in stops if s > done)])
-            n = int(min(length, available, stop - done))
+            n = max(1, int(min(length, available, stop - done)))
             began = time.perf_counter()
             for population in training:
                 population.step(data, n)
@@ -421,8 +426,8 @@ def run(
             if n == length:
                 faster = min(4.0, max(0.25, _CHUNK_SECONDS / elapsed))
                 length = min(LONGEST, max(1, int(length * faster)))
-            if available == 0 and done < steps:
-                data, available = next(batches)
+            if available <= 0 and done < steps:
+                data, available = _following(batches, done)
 
             # ---- between two chunks
             if done == measuring:
@@ -436,6 +441,13 @@ def run(
             if done == steps:
                 break
     return keep.choose(populations)
+
+
+def _following(batches: Iterator[tuple[Data, float]], done: int) -> tuple[Data, float]:
+    batch = next(batches, None)
+    if batch is None:
+        raise must("The feed of a training", "batches for all of its updates", f"those of {done}")
+    return batch
 
 
 # ---- models and their data -----------------------------------------------------------------------
