@@ -208,14 +208,17 @@ def _fit(
         made = min(done * unit, s.total_steps)
         report(made, s.total_steps, float(np.mean(leader.curves[-1].loss[-1])))
 
-    every = max(1, _REPORTED // unit)
+    reports: set[int] = set()
+    if report is not None:
+        ends = range(steps, steps * len(grids) + 1, steps)
+        reports = {*range(0, ends[-1], max(1, _REPORTED // unit)), *ends} - {0}
     chosen = run(
         populations,
         feed,
         steps,
         grids=s.grids or (),
         keep=keep,
-        checkpoints=range(every, steps * len(grids) + 1, every) if report is not None else (),
+        checkpoints=sorted(reports),
         on_checkpoint=reported,
     )[0]
     smoothness = candidates[populations.index(chosen)]

@@ -340,7 +340,7 @@ def route(model: Any, x: Any, y: Any = None) -> Route:
 
     if not isinstance(x, Tensor) or x.dim() == 0 or x.layout != torch.strided:
         got = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
-        raise must("'x' of route", "a dense tensor with an axis of inputs", got)
+        raise must("'x' of route", "a tensor with an axis of inputs, and not a sparse one", got)
     if y is not None:
         raise must("'y' of route", "None for a module of kandle.torch", type(y).__name__)
     if hasattr(model, "layers"):
