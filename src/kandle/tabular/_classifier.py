@@ -33,8 +33,8 @@ class KANClassifier(ClassifierMixin, KANEstimator):
     Attributes:
         classes_: the classes, in the order of the network's outputs.
         model_: the network, from scaled inputs to the logarithms of unnormalised probabilities.
-        validation_scores_: the accuracy on the rows held out, at the start and after every 25
-            updates.
+        validation_scores_: the accuracy on the rows held out, at the start, and after every 25
+            updates or every 50 on batches.
         n_iter_, loss_curve_, smoothness_: those of `KANRegressor`.
 
     Example:

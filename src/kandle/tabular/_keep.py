@@ -13,9 +13,6 @@ from kandle.train import Data, Population, State
 # Smaller improvements of the validation loss, as a share and altogether, do not prolong a training.
 _WORTH, _LEAST = 5e-3, 1e-4
 
-# Updates between two measurements: small tables are fitted best after a few dozen updates.
-_EVERY = 25
-
 # Updates after which penalties that do worse are given up. Comparing later costs nearly twice as
 # many updates, and the scores are the same.
 _COMPARED_AFTER = 100
@@ -88,11 +85,13 @@ class KeepBest:
         held_out: the data that every network is measured on.
         patience: updates without an improvement after which a population stops; the networks are
             measured at least as often.
+        every: updates between two measurements.
         unit: as how many updates one of the method counts.
     """
 
-    def __init__(self, held_out: Data, patience: int, unit: int = 1):
+    def __init__(self, held_out: Data, patience: int, every: int = 25, unit: int = 1):
         self._held_out, self._patience, self._unit = held_out, patience, unit
+        self._every = max(1, min(every, patience) // unit)
         self._best: dict[Population, list[Best]] = {}
         self._started: list[Population] = []  # on the present grid
 
@@ -113,8 +112,7 @@ class KeepBest:
         self.measure(population)
 
     def next_measurement(self, done: int) -> float:
-        every = max(1, min(_EVERY, self._patience) // self._unit)
-        return done - done % every + every
+        return done - done % self._every + self._every
 
     def measure(self, population: Population) -> None:
         best = self.best(population)

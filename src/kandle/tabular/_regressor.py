@@ -53,7 +53,8 @@ class KANRegressor(MultiOutputMixin, RegressorMixin, KANEstimator):
         model_: the network, from scaled inputs to scaled targets.
         n_iter_: the number of updates made.
         loss_curve_: the training loss with its penalties before every update.
-        validation_scores_: R² on the rows held out, at the start and after every 25 updates.
+        validation_scores_: R² on the rows held out, at the start, and after every 25 updates
+            or every 50 on batches.
         smoothness_: the factor that was used.
 
     Example:
