@@ -105,9 +105,8 @@ class LeastSquares(Method):
         if by_row:
             _check_by_row(settings)
             form = "by row"
-        elif (
-            settings.uses_kernel(layout.n_weights) and not objective.penalized
-        ):  # it knows no penalty
+        elif settings.uses_kernel(layout.n_weights) and not objective.penalized:
+            # J Jᵀ has no place for a penalty.
             form = "kernel"
         else:
             form = "normal"
